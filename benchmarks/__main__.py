@@ -10,11 +10,7 @@ from pathlib import Path
 
 from benchmarks import (
     booking,
-    floor,
-    flush,
-    flush_requests,
     fold,
-    growth,
     large,
     maintenance,
     million,
@@ -27,6 +23,9 @@ from benchmarks import (
     survey,
     write,
 )
+from benchmarks.flush import floor, growth
+from benchmarks.flush import measure as flush
+from benchmarks.flush import requests as flush_requests
 from benchmarks.ingest import measure as ingest
 from benchmarks.measuring.page import Section, rewrite
 from benchmarks.measuring.scale import SCALES, Scale

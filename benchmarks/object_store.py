@@ -14,8 +14,8 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from benchmarks import data
-from benchmarks.floor import all_cores
-from benchmarks.flush_requests import environment
+from benchmarks.flush.floor import all_cores
+from benchmarks.flush.requests import environment
 from benchmarks.measuring.machine import busy_cores
 from benchmarks.measuring.page import Section, Table
 from benchmarks.measuring.scale import Scale

@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
 
-from benchmarks.flush_requests import environment
+from benchmarks.flush.requests import environment
 from benchmarks.measuring.page import Section, Table
 from benchmarks.measuring.scale import Scale
 from lakewarden.base.connection import Location

@@ -130,7 +130,7 @@ _TASKS = {
     "lakewarden.tables.direct.outputs",
     "lakewarden.maintenance.flush.run",
     "lakewarden.maintenance.maintain",
-    "lakewarden.maintenance.optimize.bins",
+    "lakewarden.maintenance.optimize.zorder",
     "lakewarden.ingest.pipelines.in_tasks",
     "lakewarden.maintenance.repair.scope",
     "lakewarden.spark.large",

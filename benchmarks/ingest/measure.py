@@ -13,7 +13,7 @@ from pathlib import Path
 import boto3
 from pyspark.sql import SparkSession
 
-from benchmarks.flush_requests import environment
+from benchmarks.flush.requests import environment
 from benchmarks.ingest.files import put_all, small, write_large
 from benchmarks.measuring.page import Section, Table
 from benchmarks.measuring.scale import Scale

@@ -15,11 +15,10 @@ from lakewarden.base.clock import Clock, NewId, random_id, system_clock
 from lakewarden.base.settings import Settings, check_settings, load_settings
 from lakewarden.catalog.state.processes import Processes
 from lakewarden.client.catalog import CatalogCalls, LakeCatalog, TagCalls
-from lakewarden.client.jobs import JobCalls, Jobs
 from lakewarden.client.maintenance import Maintenance, MaintenanceCalls
 from lakewarden.client.parts import Parts
 from lakewarden.client.pipelines import IngestCalls, Loads, Pipelines
-from lakewarden.client.plans import PlanCalls
+from lakewarden.client.plans import JobCalls, Jobs, PlanCalls
 from lakewarden.client.privacy import Privacy, PrivacyCalls
 from lakewarden.client.sessions import SqlCalls, SqlSessions, SubscriptionCalls, Subscriptions
 from lakewarden.client.status import StatusCalls

@@ -71,8 +71,7 @@ class MaintenanceCalls(Noun):
             StorageUnavailable: a storage is unavailable, or not the one that this warehouse uses.
         """
         from lakewarden.ingest.pipelines.rejects import with_uploads
-        from lakewarden.maintenance.repair.plan import as_reports
-        from lakewarden.maintenance.repair.procedure import damage, repaired
+        from lakewarden.maintenance.repair.procedure import as_reports, damage, repaired
 
         request = check_request(new_request("repair", () if table is None else (table,), user=user, restored=restored))
         at = self._parts.operator

@@ -146,7 +146,7 @@ class PrivacyCalls(Noun):
         return [found for found in certificates(self._parts.warehouse.state) if mark in (None, found.user)]
 
     def _check_known(self, user: str, tables: Sequence[str] | None = None) -> None:
-        from lakewarden.maintenance.erase.known_users import check_known
+        from lakewarden.maintenance.erase.verification import check_known
 
         check_known(self._parts.warehouse, user, tables or ())
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Literal, Required, TypedDict, Unpack
 
@@ -25,25 +25,39 @@ _SERVERS = "bootstrap.servers"
 
 
 class RelayOptions(TypedDict, total=False):
-    """Those of `Topics.relaying`, which says what they mean."""
+    """What `Topics.relaying` takes."""
 
     brokers: str | None
+    """`host:port`, several separated by commas. A table with `log.system` kafka has both by its options."""
     mode: Literal["auto", "upsert", "all"]
+    """`upsert` publishes the row after each change, and of a deleted row its key; `all` also the row before. By default `upsert`
+    of a table with a primary key."""
     start: str | None
+    """Where a topic that carries nothing yet begins: `full`, `latest`, `timestamp:…` or `seq:…`. By default at the creation of a
+    table that has it by its options, while all changes since are kept, and else `full`."""
     restart: bool
+    """Begin there again."""
     partitions: int
+    """Of a topic that has to be created."""
     client: Mapping[str, str] | None
+    """Further settings of librdkafka's client."""
 
 
 class ConsumeOptions(TypedDict, total=False):
-    """Those of `Topics.consume`, which says what they mean, but for `resume`."""
+    """What `Topics.consuming` takes."""
 
     brokers: Required[str]
+    """`host:port`, several separated by commas."""
     format: ValueFormat
+    """Of the values: `debezium-json`, which is the default, or `json` with the row as an object."""
     user: str | None
+    """Whose rows they are (USER and STREAM tables)."""
     user_column: str | None
+    """Instead, the field that names each row's user; `_user` by default."""
     skip_lost: bool
+    """Go on where messages expired before they were taken."""
     client: Mapping[str, str] | None
+    """Further settings of librdkafka's client, such as `security.protocol`."""
 
 
 class TopicCalls(Noun):
@@ -55,29 +69,14 @@ class TopicCalls(Noun):
             return relay.look()
 
     def consume(
-        self,
-        table: str,
-        topic: str,
-        *,
-        brokers: str,
-        format: ValueFormat = "debezium-json",
-        user: str | None = None,
-        user_column: str | None = None,
-        skip_lost: bool = False,
-        resume: Resume | None = None,
-        client: Mapping[str, str] | None = None,
+        self, table: str, topic: str, *, resume: Resume | None = None, **options: Unpack[ConsumeOptions]
     ) -> ConsumeReport:
         """Takes the committed messages of a topic into a table, each once, whatever dies: docs/kafka.md.
 
         Args:
-            brokers: `host:port`, several separated by commas.
-            format: of the values: `debezium-json`, or `json` with the row as an object.
-            user: whose rows they are (USER and STREAM tables).
-            user_column: instead, the field that names each row's user; `_user` by default.
-            skip_lost: go on where messages expired before they were taken.
             resume: how to go on where a repair left uncertain which were taken: `repeat` takes again what may be there, `skip`
                 leaves out what may be missing.
-            client: further settings of librdkafka's client, such as `security.protocol`.
+            options: `ConsumeOptions`.
 
         Raises:
             NotFound: the table or the topic does not exist.
@@ -86,16 +85,7 @@ class TopicCalls(Noun):
             Unsupported: the extra `lakewarden[kafka]` is not installed.
             Conflict, StorageUnavailable: try again: what was taken is not taken twice.
         """
-        with Topics(self._parts).consuming(
-            table,
-            topic,
-            brokers=brokers,
-            format=format,
-            user=user,
-            user_column=user_column,
-            skip_lost=skip_lost,
-            client=client,
-        ) as consumer:
+        with Topics(self._parts).consuming(table, topic, **options) as consumer:
             return consumer.look(resume)
 
 
@@ -103,30 +93,12 @@ class Topics(TopicCalls):
     """`lake.topics`."""
 
     @contextmanager
-    def relaying(
-        self,
-        table: str,
-        topic: str | None = None,
-        *,
-        brokers: str | None = None,
-        mode: Literal["auto", "upsert", "all"] = "auto",
-        start: str | None = None,
-        restart: bool = False,
-        partitions: int = 1,
-        client: Mapping[str, str] | None = None,
-    ) -> Iterator[Relay]:
+    def relaying(self, table: str, topic: str | None = None, **options: Unpack[RelayOptions]) -> Iterator[Relay]:
         """Opens the relay that carries a table's changes to a topic, each once: docs/kafka.md. Each `look` publishes what is new.
 
         Args:
             topic: by default named after the table; it is created if it does not exist.
-            brokers: `host:port`, several separated by commas. A table with `log.system` kafka has both by its options.
-            mode: `upsert` publishes the row after each change, and of a deleted row its key; `all` also the row before. By
-                default `upsert` of a table with a primary key.
-            start: where a topic that carries nothing yet begins: `full`, `latest`, `timestamp:…` or `seq:…`. By default at the
-                creation of a table that has it by its options, while all changes since are kept, and else `full`.
-            restart: begin there again.
-            partitions: of a topic that has to be created.
-            client: further settings of librdkafka's client.
+            options: `RelayOptions`.
 
         Raises:
             NotFound: the table does not exist, or the topic was deleted.
@@ -139,10 +111,16 @@ class Topics(TopicCalls):
         from lakewarden.tables.changes.feed import ChangeFeed  # imports Arrow, with what follows
         from lakewarden.tables.changes.value import Start
 
-        warehouse = self._parts.warehouse
+        _check_names(RelayOptions, options)
+        warehouse, start = self._parts.warehouse, options.get("start")
         found = find_table(warehouse.catalog.read(), TableName.parse(table))
-        begin = None if start is None else Start.parse(start)
-        request = RelayRequest(_topic(found, topic, brokers, client), mode, begin, restart, partitions)
+        request = RelayRequest(
+            _topic(found, topic, options.get("brokers"), options.get("client")),
+            options.get("mode", "auto"),
+            None if start is None else Start.parse(start),
+            options.get("restart", False),
+            options.get("partitions", 1),
+        )
         with relaying(found, request, ChangeFeed(warehouse, found.name, table_id=found.id), warehouse.clock) as relay:
             yield relay
 
@@ -221,8 +199,9 @@ class Topics(TopicCalls):
         """
         from lakewarden.ingest.consume import ConsumeRequest, consuming  # imports Arrow
 
+        _check_names(ConsumeOptions, options)
         name, warehouse = TableName.parse(table), self._parts.warehouse
-        source = _topic(find_table(warehouse.catalog.read(), name), topic, options["brokers"], options.get("client"))
+        source = _topic(find_table(warehouse.catalog.read(), name), topic, options.get("brokers"), options.get("client"))
         request = ConsumeRequest(
             name,
             source,
@@ -255,3 +234,13 @@ def _topic(table: Table, name: str | None, brokers: str | None, client: Mapping[
     if brokers is None:
         raise InvalidArgument(f"name the brokers that have the topic of {table.name}, such as localhost:9092")
     return topic_of(str(table.name), {**(client or {}), _SERVERS: brokers, **({"topic": name} if name else {})})
+
+
+def _check_names(taken: type, options: Collection[str]) -> None:
+    """As Python does where a call names its options one by one; a type checker sees them, and not everybody runs one.
+
+    Raises:
+        TypeError: there is no option of that name.
+    """
+    if unknown := sorted(set(options) - taken.__annotations__.keys()):
+        raise TypeError(f"there is no option {unknown[0]!r}; the options are {', '.join(sorted(taken.__annotations__))}")

@@ -18,8 +18,8 @@ from lakewarden.catalog.report import ScopeReport
 from lakewarden.catalog.state.job import METADATA, Job
 from lakewarden.errors import InvalidArgument, Moved, NotFound
 from lakewarden.maintenance.erase.procedure import erased_before
+from lakewarden.maintenance.flush.due import Only
 from lakewarden.maintenance.flush.plan import plan_flush
-from lakewarden.maintenance.flush.selection import Only
 from lakewarden.maintenance.planning.propose import vacuumable
 from lakewarden.maintenance.plans.still_planned import PLAN
 from lakewarden.maintenance.plans.store import DoneBy, PlanLog

@@ -1,11 +1,13 @@
-"""A warehouse as Spark's processes reach it: each opens it once."""
+"""What Spark's Python workers keep between tasks of the archives that they import from."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
+from zipimport import zipimporter
 
 import msgspec
 from pyspark.errors import PySparkException
@@ -13,8 +15,17 @@ from pyspark.errors import PySparkException
 from lakewarden.base.clock import random_id, system_clock
 from lakewarden.base.settings import Settings
 from lakewarden.errors import LakewardenError
-from lakewarden.spark.archives import forget_archives
 from lakewarden.tables.warehouse import Warehouse
+
+
+def forget_archives() -> None:
+    """Saves the worker's next task a third of a second. To be called where a task ends.
+
+    Before each task pyspark invalidates the import caches, for which Python reads the directory of every archive that it
+    ever looked into: pyspark's own, and those of its JARs. Forgotten ones are opened again if an import comes to them.
+    """
+    for path in [path for path, finder in sys.path_importer_cache.items() if isinstance(finder, zipimporter)]:
+        del sys.path_importer_cache[path]
 
 
 @dataclass(frozen=True)

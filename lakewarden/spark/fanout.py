@@ -16,7 +16,7 @@ from lakewarden.base.clock import NewId, random_id
 from lakewarden.base.commit_metadata import carried, carrying
 from lakewarden.base.setting_sections import SparkSettings
 from lakewarden.errors import LakewardenError, StorageUnavailable, Unsupported
-from lakewarden.spark.archives import forget_archives
+from lakewarden.spark.connection import forget_archives
 from lakewarden.storage.meter import add_all, metered
 from lakewarden.storage.steps import Steps, together
 from lakewarden.tables.fanout import Advance, SizedWork, pack

@@ -13,11 +13,7 @@ import pytest
 
 from benchmarks import (
     data,
-    floor,
-    flush,
-    flush_requests,
     fold,
-    growth,
     large,
     maintenance,
     million,
@@ -29,6 +25,9 @@ from benchmarks import (
     survey,
     write,
 )
+from benchmarks.flush import floor, growth
+from benchmarks.flush import measure as flush
+from benchmarks.flush import requests as flush_requests
 from benchmarks.ingest import measure as ingest
 from benchmarks.measuring.page import Section, Table, rewrite
 from benchmarks.measuring.scale import TINY, Scale

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from lakewarden import Lakehouse
-from lakewarden.client.jobs import Jobs
+from lakewarden.client.plans import Jobs
 from tests.fixtures.lakes import make_notes, notes
 
 _NOUNS = {"catalog", "k3", "maintenance", "jobs", "loads", "pipelines", "privacy", "subscriptions", "sessions", "topics"}
@@ -70,3 +70,9 @@ def test_the_noun_of_jobs_lists_them_when_it_is_called(lake: Lakehouse) -> None:
     assert isinstance(lake.jobs, Jobs)
     assert {job.job_id for job in lake.jobs()} == {first.job_id, second.job_id}
     assert [job.job_id for job in lake.jobs(1)] == [job.job_id for job in lake.jobs(limit=1)] == [lake.jobs()[0].job_id]
+
+
+@pytest.mark.parametrize("call", ["relay", "consume"])
+def test_an_option_that_is_misspelt_is_refused(lake: Lakehouse, call: str) -> None:
+    with pytest.raises(TypeError, match="there is no option 'broker'; the options are brokers, client"):
+        getattr(lake, call)("n.t", "topic", broker="localhost:9092")

@@ -14,9 +14,9 @@ from lakewarden.catalog.report import ScopeReport
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.reading.history import history
 from lakewarden.maintenance.compact import CompactOptions
-from lakewarden.maintenance.compact.scope import plan_compact, run_compact
+from lakewarden.maintenance.compact.procedure import plan_compact, run_compact
 from lakewarden.maintenance.optimize import OptimizeOptions
-from lakewarden.maintenance.optimize.scope import plan_optimize, run_optimize
+from lakewarden.maintenance.optimize.procedure import plan_optimize, run_optimize
 from lakewarden.maintenance.restore import RestoreOptions
 from lakewarden.maintenance.restore.scope import plan_restore, run_restore
 from lakewarden.maintenance.vacuum import VacuumOptions

@@ -20,7 +20,7 @@ from lakewarden.base.connection import Location
 from lakewarden.delta.reading.foreign import ForeignTable
 from lakewarden.delta.replay.log_state import replay
 from lakewarden.errors import BeingErased, Conflict, Corrupt, InUse, InvalidArgument, LakewardenError, NotFound
-from lakewarden.maintenance.export.run import export
+from lakewarden.maintenance.export.procedure import export
 from tests.delta.hand_written import HandWritten, Json, add, bitmap, protocol, remove, z85
 from tests.fixtures.lakes import NOTES, make_notes, notes, scope_path, strong
 

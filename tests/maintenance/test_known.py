@@ -25,8 +25,7 @@ from lakewarden.errors import Conflict, Corrupt
 from lakewarden.log.objects import names
 from lakewarden.maintenance.flush.run import flush_scopes
 from lakewarden.maintenance.flush_task import FlushTask
-from lakewarden.maintenance.move.run import Mover
-from lakewarden.maintenance.move.scope import move_scope
+from lakewarden.maintenance.move.run import Mover, move_scope
 from lakewarden.storage.steps import Steps
 from lakewarden.tables.client import TableClient
 from lakewarden.tables.fanout import R, SizedWork, T, in_process

@@ -15,7 +15,7 @@ from lakewarden.base.clock import random_id
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.errors import NotFound
 from lakewarden.maintenance.optimize import OptimizeOptions
-from lakewarden.maintenance.optimize.scope import plan_optimize, run_optimize
+from lakewarden.maintenance.optimize.procedure import plan_optimize, run_optimize
 from lakewarden.maintenance.restore import RestoreOptions
 from lakewarden.maintenance.restore.scope import plan_restore, run_restore
 from lakewarden.maintenance.vacuum import VacuumOptions

@@ -12,7 +12,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from lakewarden import Column, Lakehouse
 from lakewarden.errors import NotFound
-from lakewarden.maintenance.planning.table_size import table_size
+from lakewarden.maintenance.planning.drains import table_size
 from lakewarden.sql.results import ResultRows
 from lakewarden.tables.client import TableClient
 from tests.fixtures.bucket import AnyPath, path_of

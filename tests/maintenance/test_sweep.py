@@ -21,11 +21,11 @@ from lakewarden.delta.lifecycle.sweep import sweep_fence
 from lakewarden.delta.parquet.files import batch_folder
 from lakewarden.errors import Conflict, NotFound
 from lakewarden.maintenance.compact import CompactOptions
-from lakewarden.maintenance.compact.scope import plan_compact, run_compact
+from lakewarden.maintenance.compact.procedure import plan_compact, run_compact
 from lakewarden.maintenance.drop import DropTask, drop_scope
 from lakewarden.maintenance.erase.run import EraseTask, erase_scope
 from lakewarden.maintenance.optimize import OptimizeOptions
-from lakewarden.maintenance.optimize.scope import plan_optimize, run_optimize
+from lakewarden.maintenance.optimize.procedure import plan_optimize, run_optimize
 from lakewarden.maintenance.restore import RestoreOptions
 from lakewarden.maintenance.restore.scope import plan_restore, run_restore
 from lakewarden.maintenance.vacuum import VacuumOptions

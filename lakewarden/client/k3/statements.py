@@ -17,7 +17,7 @@ from lakewarden.client.k3.calls import DEFAULTS, Calls, only
 from lakewarden.client.k3.messages import DefinitionAnswer, QueryAnswer, WriteAnswer
 from lakewarden.client.k3.wire import int64, member, whole
 from lakewarden.errors import Internal, InvalidArgument, Unsupported
-from lakewarden.maintenance.planning.table_size import table_size
+from lakewarden.maintenance.planning.drains import table_size
 from lakewarden.sql.results import Freshness, ResultRows
 from lakewarden.sql.statement import OnTable, Statement, UnsupportedStatement
 from lakewarden.sql.statements.alter_table import AlterTable, DropTable

@@ -21,7 +21,7 @@ from lakewarden.ingest.pipelines.create import edit_rule, make_pipeline
 from lakewarden.ingest.pipelines.run import IngestRequest, ingest
 from lakewarden.maintenance.admin.create_table import make_table, new_table
 from lakewarden.maintenance.drop import drop_now
-from lakewarden.maintenance.planning.table_size import TableSize, table_size
+from lakewarden.maintenance.planning.drains import TableSize, table_size
 
 
 class Tables(Calls):

@@ -22,8 +22,7 @@ from lakewarden.client.k3.wire import int64, millis, whole
 from lakewarden.delta.reading.history import HistoryEntry
 from lakewarden.errors import InvalidArgument, ScopesFailed
 from lakewarden.maintenance.optimize import OptimizeOptions
-from lakewarden.maintenance.planning.drains import last_drain, partition_sizes, waiting_since
-from lakewarden.maintenance.planning.table_size import table_size
+from lakewarden.maintenance.planning.drains import last_drain, partition_sizes, table_size, waiting_since
 from lakewarden.maintenance.request import Request, new_request
 from lakewarden.maintenance.restore import RestoreOptions
 from lakewarden.maintenance.vacuum import VacuumOptions

@@ -19,8 +19,7 @@ from lakewarden.delta.timeline import read_timeline
 from lakewarden.errors import Corrupt, LakewardenError, Unsupported
 from lakewarden.log.position import LAST_POSITION, NOTHING, end_of
 from lakewarden.maintenance.check.rows import row_facts
-from lakewarden.maintenance.vacuum.orphans import described, orphans, unnamed_commits
-from lakewarden.maintenance.vacuum.unreferenced_files import stray_files
+from lakewarden.maintenance.vacuum.unreferenced_files import described, orphans, stray_files, unnamed_commits
 from lakewarden.storage.open import open_store
 from lakewarden.tables.fanout import fault_of
 

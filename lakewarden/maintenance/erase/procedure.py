@@ -12,9 +12,8 @@ from lakewarden.catalog.report import ScopeReport
 from lakewarden.catalog.state.erasures import Certificate, ErasureRequest, certificates, find_request, keep_request, nameless
 from lakewarden.errors import Conflict, InvalidArgument, LakewardenError
 from lakewarden.maintenance.erase import EraseOptions
-from lakewarden.maintenance.erase.known_users import check_known
 from lakewarden.maintenance.erase.run import erase
-from lakewarden.maintenance.erase.verification import tables_of_users
+from lakewarden.maintenance.erase.verification import check_known, tables_of_users
 from lakewarden.maintenance.plans.standing import check_standing, place_of
 from lakewarden.maintenance.plans.store import DoneBy, PlanLog
 from lakewarden.maintenance.plans.value import Plan

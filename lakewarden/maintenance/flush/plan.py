@@ -8,8 +8,8 @@ from dataclasses import replace
 from lakewarden.base.scope import Scope
 from lakewarden.catalog.model import Catalog
 from lakewarden.catalog.report import ScopePlan, ScopeReport
+from lakewarden.maintenance.flush.due import Only, pending_wanted, users_wanted
 from lakewarden.maintenance.flush.run import FlushJob, Upto, flush_scopes
-from lakewarden.maintenance.flush.selection import Only, pending_wanted, users_wanted
 from lakewarden.maintenance.plans.value import plan_of
 from lakewarden.maintenance.workplace import Workplace
 from lakewarden.tables.fanout import fault_of

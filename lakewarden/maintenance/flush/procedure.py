@@ -10,9 +10,9 @@ from lakewarden.catalog.model import Catalog
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.maintenance.compact import CompactOptions
 from lakewarden.maintenance.compact.procedure import PROCEDURE as COMPACT
+from lakewarden.maintenance.flush.due import Only
 from lakewarden.maintenance.flush.plan import apply_flush, plan_flush
 from lakewarden.maintenance.flush.run import FlushJob, flush_scopes
-from lakewarden.maintenance.flush.selection import Only
 from lakewarden.maintenance.maintain import MaintenanceRun, maintain_targets
 from lakewarden.maintenance.plans.standing import standing
 from lakewarden.maintenance.plans.value import Plan

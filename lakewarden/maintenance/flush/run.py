@@ -31,8 +31,7 @@ from lakewarden.log.drain import LogScope, drain
 from lakewarden.log.logs import reader_of
 from lakewarden.log.position import NOTHING, position_of
 from lakewarden.log.view import LogView
-from lakewarden.maintenance.flush.due import PendingScope, due_scopes, registered, until
-from lakewarden.maintenance.flush.selection import users_wanted
+from lakewarden.maintenance.flush.due import PendingScope, due_scopes, registered, until, users_wanted
 from lakewarden.maintenance.flush_task import FlushLarge, FlushTask
 from lakewarden.maintenance.plans.still_planned import PLAN
 from lakewarden.storage.disk import sync

@@ -1,19 +1,237 @@
-"""Optimize: packs each scope's files to the target size, or clusters them by columns."""
+"""Optimize: packs files to the target size, or clusters all rows by columns. The rows stay the same."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import chain
+
+import pyarrow as pa
+
+from lakewarden.base.clock import Clock, NewId
+from lakewarden.base.faults import Reach, no_faults
 from lakewarden.base.scope import Scope, TableName
 from lakewarden.catalog.kept_settings import check_ratio
 from lakewarden.catalog.model import Table, TableSchema
 from lakewarden.catalog.options import MAX_SIZE, MIN_SIZE
+from lakewarden.catalog.report import ScopePlan, ScopeReport
+from lakewarden.catalog.target import ScopeTarget
+from lakewarden.delta.parquet.files import DataFile, NewFile
+from lakewarden.delta.reading.file_group import FileGroup
+from lakewarden.delta.reading.rows import read_files
+from lakewarden.delta.scope import open_scope
+from lakewarden.delta.table import ScopeTable
+from lakewarden.delta.timeline import walk
 from lakewarden.errors import InvalidArgument
 from lakewarden.maintenance.maintain import TableMaintenance
 from lakewarden.maintenance.optimize import OptimizeOptions
-from lakewarden.maintenance.optimize.scope import OPTIMIZE, plan_optimize, replan_optimize
-from lakewarden.maintenance.optimize.zorder import check_columns
+from lakewarden.maintenance.optimize.zorder import BinTask, check_columns, cut, outputs, write_bin
 from lakewarden.maintenance.plans.needs import Need, to_optimize
-from lakewarden.tables.predicate import check_predicate
+from lakewarden.maintenance.plans.scope_work import ScopeWork
+from lakewarden.maintenance.plans.still_planned import live_inputs, planned_table
+from lakewarden.maintenance.rewrite import RewriteWork, Written, live_schema, run_rewrite
+from lakewarden.storage.objects import ObjectStore
+from lakewarden.storage.open import open_store
+from lakewarden.storage.steps import Steps
+from lakewarden.tables.fanout import Run, SizedWork
+from lakewarden.tables.predicate import PREDICATE, check_predicate, files_where
+from lakewarden.tables.upkeep_files import MIN_GAIN, RATIO, TARGET, ZORDER, Packing, pack_files, runs_to_cluster, why_not
 from lakewarden.tables.warehouse import Warehouse
+
+OPTIMIZE = "OPTIMIZE"
+"""What its commits are stamped with."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OptimizeWork(ScopeWork):
+    """`bins`, each within a partition, are rewritten: to one file each when packing, to several for a Z-order, which has a bin
+    for each run of a partition's files."""
+
+    zorder: tuple[str, ...] = ()
+    spread: Run | None = field(default=None, repr=False, compare=False)
+    """Where the bins are written side by side; without it they are written here, one after the other."""
+    where: str = ""
+    """Stands in the commit, and not among the parameters of a stored plan, which has no values of columns."""
+    bins: tuple[tuple[DataFile, ...], ...] = ()
+
+    @property
+    def of_all(self) -> bool:
+        return not self.where
+
+    def is_larger(self, size: int) -> bool:
+        return len(self.bins) > 1 and sum(file.size for packed in self.bins for file in packed) > size
+
+    def spread_over(self, run: Run) -> OptimizeWork:
+        return replace(self, spread=run)
+
+    def run(self, *, job_id: str, clock: Clock, new_id: NewId) -> Steps[ScopeReport]:
+        return run_optimize(self, job_id=job_id, clock=clock, new_id=new_id)
+
+
+def plan_optimize(target: ScopeTarget, options: OptimizeOptions, *, clock: Clock) -> OptimizeWork:
+    """Chooses the files by the rule of tables/upkeep_files.py, or all of them for a Z-order.
+
+    Raises:
+        InvalidArgument: a column of the Z-order does not exist, or its type has no order; or `where` is not about partitions.
+        Unsupported: another writer changed the table's columns, mapped them, or left deletion vectors or partitions.
+    """
+    check_columns(target.schema, options.zorder)
+    target = replace(target, target_file_size=options.target_file_size or target.target_file_size)
+    min_gain = target.rules.min_gain if options.min_gain is None else options.min_gain
+    ratio = target.rules.tail.ratio if options.tail_ratio is None else options.tail_ratio
+    parameters = {TARGET: str(target.target_file_size), MIN_GAIN: str(min_gain), RATIO: str(ratio)}
+    if options.zorder:
+        parameters[ZORDER] = ",".join(options.zorder)
+    now = clock()
+    table = open_scope(target)
+    if table is None:
+        nothing = "nothing was flushed yet"
+        return OptimizeWork(
+            target=target, operation="optimize", planned_at=now, version=None, parameters=parameters, nothing=nothing
+        )
+    live_target = live_schema(target, table)
+    check_columns(live_target.schema, options.zorder)
+    base = OptimizeWork(
+        target=target,
+        operation="optimize",
+        planned_at=now,
+        version=table.version,
+        table=table,
+        state=table.state(target.app_id),
+        parameters=parameters,
+        zorder=options.zorder,
+        where=options.where or "",
+    )
+    files = files_where(table, live_target.schema, base.where)
+    if base.where and not files:
+        return replace(base, nothing=f"no partition has {base.where}")
+    return _clustering(base, table, files) if options.zorder else _packing(base, files, min_gain, ratio)
+
+
+def replan_optimize(
+    target: ScopeTarget,
+    options: OptimizeOptions,
+    planned: ScopePlan,
+    plan_id: str,  # noqa: ARG001  # every operation's shape
+    *,
+    clock: Clock,
+) -> OptimizeWork:
+    """Plans again with exactly these files, on the table as it is now.
+
+    Raises:
+        Moved: one of them is no longer live.
+        InvalidArgument, Unsupported: as `plan_optimize`.
+    """
+    now = clock()
+    table = planned_table(target, planned)
+    inputs = live_inputs(table, planned)
+    sized = replace(target, target_file_size=int(planned.parameters[TARGET]))
+    check_columns(live_schema(sized, table).schema, options.zorder)
+    return OptimizeWork(
+        target=sized,
+        operation="optimize",
+        planned_at=now,
+        version=table.version,
+        table=table,
+        state=table.state(target.app_id),
+        parameters=planned.parameters,
+        summary=planned.summary,
+        metrics=planned.metrics,
+        files=planned.files,
+        zorder=options.zorder,
+        where=options.where or "",
+        # the files that stayed alone took no room from these, so they fall into the bins that were planned
+        bins=runs_to_cluster(inputs, sized.target_file_size)
+        if options.zorder
+        else pack_files(inputs, sized.target_file_size).bins,
+    )
+
+
+def run_optimize(plan: OptimizeWork, *, job_id: str, clock: Clock, new_id: NewId, reach: Reach = no_faults) -> Steps[ScopeReport]:
+    """Writes the new files and swaps them in; discards them when a flush replaced an input meanwhile.
+
+    Raises:
+        Conflict: the table moved on since the plan was made; nothing was changed.
+    """
+    inputs = tuple(file for packed in plan.bins for file in packed)
+    if plan.where:
+        plan = replace(plan, parameters={**plan.parameters, PREDICATE: plan.where})
+    work = RewriteWork(OPTIMIZE, inputs, partial(_parts, plan), written=_spread(plan, clock))
+    report = yield from run_rewrite(plan, work, job_id=job_id, clock=clock, new_id=new_id, reach=reach)
+    return replace(report, reason=plan.summary) if report.outcome == "done" else report
+
+
+def _packing(base: OptimizeWork, files: Sequence[DataFile], min_gain: float, ratio: float) -> OptimizeWork:
+    target_size = base.target.target_file_size
+    packing = pack_files(files, target_size, ratio)
+    return replace(
+        base,
+        nothing=why_not(files, target_size, min_gain, ratio),
+        summary=_summary(packing),
+        metrics={"files_added": len(packing.bins), "files_removed": len(packing.inputs), "bytes_removed": packing.bytes},
+        files=tuple(file.path for file in packing.inputs),
+        bins=packing.bins,
+    )
+
+
+def _summary(packing: Packing) -> str:
+    left = packing.left()
+    done = f"{len(packing.inputs)} files of {packing.bytes} bytes become {len(packing.bins)}"
+    return f"{done}; left: {left}" if left else done
+
+
+def _clustering(base: OptimizeWork, table: ScopeTable, files: Sequence[DataFile]) -> OptimizeWork:
+    rows, size = sum(file.rows or 0 for file in files), sum(file.size for file in files)
+    runs = runs_to_cluster(files, base.target.target_file_size)
+    added = sum(outputs(sum(file.size for file in some), base.target) for some in runs)
+    columns = ", ".join(base.zorder)
+    nothing = ""
+    if rows <= 1:
+        nothing = f"it has {rows} row{'' if rows else 's'}, which no order can cluster"
+    elif _clustered_already(open_store(table.location), table, files, base.zorder):
+        nothing = f"its files are already clustered by {columns}, and none were added since"
+    return replace(
+        base,
+        nothing=nothing,
+        summary=f"{rows} rows in {len(files)} files of {size} bytes are clustered by {columns}",
+        metrics={"files_added": added, "files_removed": len(files), "bytes_removed": size},
+        files=tuple(file.path for file in files),
+        bins=runs,
+    )
+
+
+def _clustered_already(store: ObjectStore, table: ScopeTable, files: Sequence[DataFile], columns: Sequence[str]) -> bool:
+    """Whether the newest commit with one of these live files was this Z-order, and wrote all of them.
+
+    Only the commits since then are read: one, where nothing came after it.
+    """
+    live = {file.path for file in files}
+    for entry in walk(store, table.version):
+        if added := live & entry.adds:
+            done = entry.stamp.parameters.get(ZORDER) if entry.stamp and entry.operation == OPTIMIZE else None
+            return added == live and done == ",".join(columns)
+    return False
+
+
+def _parts(plan: OptimizeWork, table: ScopeTable, target: ScopeTarget) -> Iterator[pa.Table]:
+    """Yields one bin after the other, so that no more than its rows are in memory."""
+    for packed in plan.bins:
+        yield from cut(read_files(table, packed, target.schemas), plan.zorder, packed, target)
+
+
+def _spread(plan: OptimizeWork, clock: Clock) -> Written | None:
+    """Writes the bins side by side, where the plan has an engine for it."""
+    spread = plan.spread
+    if spread is None:
+        return None
+
+    def written(table: ScopeTable, target: ScopeTarget) -> tuple[NewFile, ...]:
+        groups = (FileGroup.of(table, packed, target.schemas) for packed in plan.bins)
+        tasks = (BinTask(target, group, plan.zorder, plan.planned_at, clock) for group in groups)
+        return tuple(chain(*spread(write_bin, [SizedWork(task, task.group.bytes, target.on_disk) for task in tasks])))
+
+    return written
 
 
 class OptimizeProcedure(TableMaintenance[OptimizeOptions]):

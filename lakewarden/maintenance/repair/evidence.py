@@ -29,7 +29,7 @@ from lakewarden.log.position import LAST_POSITION, NOTHING, end_of
 from lakewarden.log.record import OP, SEQ, UPSERT, decode
 from lakewarden.maintenance.repair.decide import with_survival
 from lakewarden.maintenance.repair.task import RepairTask
-from lakewarden.maintenance.vacuum.orphans import data_files
+from lakewarden.maintenance.vacuum.unreferenced_files import data_files
 from lakewarden.storage.objects import ObjectStore, StoredObject
 from lakewarden.storage.open import open_store
 

@@ -2,16 +2,111 @@
 
 from __future__ import annotations
 
-from lakewarden.catalog.model import Catalog
-from lakewarden.catalog.report import ScopeReport
-from lakewarden.maintenance.plans.value import Plan
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from lakewarden.base.connection import Location
+from lakewarden.base.scope import Scope, TableName
+from lakewarden.catalog.model import Catalog, Table
+from lakewarden.catalog.report import ScopePlan, ScopeReport
+from lakewarden.errors import Moved
+from lakewarden.maintenance.plans.value import Plan, plan_of
 from lakewarden.maintenance.procedure import ByScope
 from lakewarden.maintenance.repair import RepairOptions
-from lakewarden.maintenance.repair.plan import apply_repair, as_reports
 from lakewarden.maintenance.repair.report import RepairReport, outcome_of
-from lakewarden.maintenance.repair.run import RepairRequest, repair
+from lakewarden.maintenance.repair.run import Key, RepairRequest, key_of, repair
 from lakewarden.maintenance.request import Request
 from lakewarden.maintenance.workplace import Workplace
+from lakewarden.tables.fanout import Run
+from lakewarden.tables.warehouse import Warehouse, find_table
+
+# Plans of repairs: a line for each scope, log and floor that is damaged; applied where what would be done is still the same.
+
+
+def as_reports(warehouse: Warehouse, found: Sequence[RepairReport]) -> list[ScopeReport]:
+    """What of a repair a plan keeps: what is wrong, and what would come of it."""
+    catalog = warehouse.catalog.read()
+    return [_report(warehouse, catalog, one) for one in found]
+
+
+def _report(warehouse: Warehouse, catalog: Catalog, one: RepairReport) -> ScopeReport:
+    table = _table(catalog, one.scope.table)
+    if one.subject == "scope":
+        place = warehouse.bare_target(catalog, table, one.scope.user).location
+    else:
+        place = Location(warehouse.state.uri).below(warehouse.log(table).home)
+    lost = {} if one.rows_lost is None else {"rows_lost": one.rows_lost}
+    if one.writers_uncertain:  # how many: a name may hold a user's id, and plans are kept
+        lost |= {"writers_uncertain": len(one.writers_uncertain)}
+    counts = {"rows_recovered": one.rows_recovered, "rows_quarantined": one.rows_quarantined, "rows": one.rows}
+    return ScopeReport(
+        one.scope,
+        "repair",
+        one.outcome,
+        place,
+        one.reason,
+        one.version,
+        parameters={"subject": one.subject, "watermark": str(one.watermark)},
+        metrics=counts | lost,
+        fault=one.fault,
+        files=one.put_aside,
+    )
+
+
+def apply_repair(warehouse: Warehouse, catalog: Catalog, run: Run, plan: Plan, job_id: str) -> list[ScopeReport]:
+    """Repairs what was planned and is still as it was planned; a report for each line. What is sound by now is `skipped`.
+
+    Raises:
+        NotFound, StorageUnavailable: as `repair`.
+    """
+    gone = [line for line in plan.scopes if not _stands(catalog, line)]
+    lines = {_key(line): line for line in plan.scopes if line not in gone}
+    names = tuple(sorted({line.table for line in lines.values()}))
+    request = RepairRequest(names, plan.request.user, restored=plan.request.options_of(RepairOptions).restored)
+    now = _lines(warehouse, repair(warehouse, run, replace(request, dry_run=True), job_id)) if lines else {}
+    # Looked at again and compared whole: damage that changed since the plan may cost other rows than it showed.
+    same = {key for key, line in lines.items() if now.get(key) == line}
+    found = repair(warehouse, run, request, job_id, frozenset(same)) if same else []
+    at = warehouse.clock()
+    reports = zip(found, as_reports(warehouse, found), strict=True)
+    done = {key_of(one): report for one, report in reports if key_of(one) in same}
+    held = [line.failed("repair", Moved(f"{line.table} was dropped since; plan again"), at) for line in gone]
+    return [done.get(key) or _refused(line, now, at) for key, line in lines.items()] + held
+
+
+def _table(catalog: Catalog, name: TableName) -> Table:
+    """Also one without a schema: its pipeline has a ledger, and its log may be older than its rows."""
+    return catalog.blanks.get(name) or find_table(catalog, name)
+
+
+def _stands(catalog: Catalog, line: ScopePlan) -> bool:
+    """Whether its table is the one that was planned for."""
+    table = catalog.tables.get(line.scope.table) or catalog.blanks.get(line.scope.table)
+    return table is not None and not table.dropping and table.log_id == line.log_id
+
+
+def _lines(warehouse: Warehouse, found: Sequence[RepairReport]) -> dict[Key, ScopePlan]:
+    """What a plan would keep of the damage."""
+    catalog = warehouse.catalog.read()
+    reports = zip(found, as_reports(warehouse, found), strict=True)
+    return {
+        key_of(one): plan_of(report, _table(catalog, one.scope.table).log_id)
+        for one, report in reports
+        if one.outcome == "planned"
+    }
+
+
+def _refused(line: ScopePlan, now: Mapping[Key, ScopePlan], at: datetime) -> ScopeReport:
+    there = now.get(_key(line))
+    if there is None:
+        return replace(line.done("repair", at, "nothing of what was planned is wrong any more"), outcome="skipped")
+    why = f"{line.scope} was planned to be repaired otherwise ({line.summary}); now {there.summary}: plan again"
+    return line.failed("repair", Moved(why), at)
+
+
+def _key(line: ScopePlan) -> Key:
+    return line.parameters["subject"], Scope(line.scope.table, line.user)
 
 
 class Repair(ByScope):

@@ -22,13 +22,11 @@ from lakewarden.catalog.target import ScopeTarget
 from lakewarden.errors import BeingErased, LakewardenError
 from lakewarden.log.position import NOTHING, end_of, position_of
 from lakewarden.log.view import Trail
-from lakewarden.maintenance.repair.columns import with_younger_columns
+from lakewarden.maintenance.repair.columns import unlisted_users, with_younger_columns
 from lakewarden.maintenance.repair.floors import mend_floors
-from lakewarden.maintenance.repair.ledgers import mend_ledger
-from lakewarden.maintenance.repair.logs import behind, without_garbled, without_lost
+from lakewarden.maintenance.repair.logs import behind, mend_ledger, without_garbled, without_lost
 from lakewarden.maintenance.repair.report import RepairReport
 from lakewarden.maintenance.repair.scope import repair_scope
-from lakewarden.maintenance.repair.strays import unlisted_users
 from lakewarden.maintenance.repair.task import RepairTask
 from lakewarden.maintenance.scopes import scopes_of
 from lakewarden.tables.fanout import Run, SizedWork, fault_of

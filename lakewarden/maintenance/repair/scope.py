@@ -8,19 +8,23 @@ still hold a snapshot of one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import partial
+from hashlib import sha256
 from itertools import chain
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakewarden.base.clock import NewId, random_id
+from lakewarden.base.connection import Location
 from lakewarden.delta.commit_log.actions import CommitChange
 from lakewarden.delta.commit_log.commits import LAST_CHECKPOINT, commit_name
 from lakewarden.delta.commit_log.committing import transactions_of
 from lakewarden.delta.commit_log.stamp import CommitStamp
+from lakewarden.delta.failures import delta_errors
 from lakewarden.delta.lifecycle.create import create_table
 from lakewarden.delta.manifest import refresh_manifest
 from lakewarden.delta.parquet.files import NewFile, batch_name, write_files
@@ -30,14 +34,72 @@ from lakewarden.errors import Conflict, LakewardenError
 from lakewarden.log.logs import doubt_writers, writers_of
 from lakewarden.log.position import position_of
 from lakewarden.log.record import SEQ
-from lakewarden.maintenance.repair.aside import QUARANTINE, put_aside, quarantined
 from lakewarden.maintenance.repair.look import RepairLook, look_at, row_faults, top_faults
 from lakewarden.maintenance.repair.rebuild import Rebuilt, rebuild
 from lakewarden.maintenance.repair.report import RepairReport, UncertainWriter
 from lakewarden.maintenance.repair.task import RepairTask
+from lakewarden.storage.location import local_path
+from lakewarden.storage.objects import Missing
+from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import Steps
 from lakewarden.tables.fanout import fault_of
 from lakewarden.tables.warehouse import state_store
+
+QUARANTINE = "_quarantine"
+
+
+# Puts damaged objects aside: a repair deletes nothing that it takes out of a scope's table.
+#
+# They are moved to `_quarantine/<job id>/` in the scope's own directory. Delta readers and vacuums skip that directory. An
+# erasure removes it with the rest of the scope, and the search after an erasure looks into it.
+
+
+def put_aside(location: Location, names: Iterable[str], job_id: str) -> tuple[str, ...]:
+    """Moves objects of a scope into the quarantine of this job; returns their names there. Objects already gone are skipped.
+
+    Raises:
+        Conflict: an object changed while it was moved; it is at its old place.
+    """
+    root = local_path(location.uri)
+    moved = (_renamed(root, name, job_id) if root is not None else _copied(location, name, job_id) for name in names)
+    return tuple(name for name in moved if name)
+
+
+def quarantined(name: str, job_id: str) -> str:
+    return f"{QUARANTINE}/{job_id}/{name}"
+
+
+def _renamed(root: Path, name: str, job_id: str) -> str:
+    """Renames, then checks what was renamed: another process may have put a sound commit there since it was read."""
+    source, target = root / name, root / quarantined(name, job_id)
+    with delta_errors(f"cannot put {source} aside"):
+        try:
+            before = sha256(source.read_bytes()).digest()
+        except FileNotFoundError:
+            return ""
+        target.parent.mkdir(parents=True, exist_ok=True)
+        source.rename(target)
+        # Another process may have put a sound commit under the name between the read and the rename.
+        if sha256(target.read_bytes()).digest() != before:
+            # By a link, which fails where the name is taken by now: a rename would overwrite what is there.
+            source.hardlink_to(target)
+            target.unlink()
+            raise Conflict(f"{source} changed while it was put aside; repair again")
+    return quarantined(name, job_id)
+
+
+def _copied(location: Location, name: str, job_id: str) -> str:
+    """Objects of a bucket never change under their name, so it copies and deletes."""
+    store = open_store(location)
+    try:
+        data = store.get(name)
+    except Missing:
+        return ""
+    # First the copy, then the deletion: a crash in between leaves both.
+    store.write(quarantined(name, job_id), data)
+    store.delete([name])
+    return quarantined(name, job_id)
+
 
 _OPERATION = "REPAIR"
 

@@ -13,8 +13,8 @@ from lakewarden.errors import Moved
 from lakewarden.log.position import NOTHING
 from lakewarden.log.table_log import TableLog
 from lakewarden.log.view import LogView
+from lakewarden.maintenance.flush.due import Only
 from lakewarden.maintenance.flush.run import FlushJob, Upto, flush_scopes
-from lakewarden.maintenance.flush.selection import Only
 from lakewarden.maintenance.maintain import MaintenanceRun, TableMaintenance, maintain_targets
 from lakewarden.maintenance.plans.standing import standing
 from lakewarden.maintenance.plans.value import Plan

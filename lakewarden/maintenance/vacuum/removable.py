@@ -27,8 +27,7 @@ from lakewarden.delta.scope import open_scope
 from lakewarden.delta.table import ScopeTable
 from lakewarden.delta.timeline import Timeline, expired_log
 from lakewarden.errors import NotFound
-from lakewarden.maintenance.vacuum.orphans import ORPHAN_AGE, orphans, table_files, unnamed_commits
-from lakewarden.maintenance.vacuum.unreferenced_files import stray_files
+from lakewarden.maintenance.vacuum.unreferenced_files import ORPHAN_AGE, orphans, stray_files, table_files, unnamed_commits
 from lakewarden.storage.objects import StoredObject
 
 LOG_AGE = timedelta(days=30)

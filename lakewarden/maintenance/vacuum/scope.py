@@ -7,13 +7,15 @@ after, and sees it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from lakewarden.base.clock import Clock, NewId
+from lakewarden.base.clock import Clock, NewId, to_millis
 from lakewarden.base.faults import Reach, no_faults
 from lakewarden.base.scope import Scope, TableName
-from lakewarden.catalog.report import ScopePlan, ScopeReport
+from lakewarden.catalog.report import Remains, ScopePlan, ScopeReport
+from lakewarden.catalog.state.floor_entries import NEVER
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.commit_log.actions import CommitChange
 from lakewarden.delta.commit_log.snapshot import Snapshot
@@ -22,20 +24,54 @@ from lakewarden.delta.features import check_features
 from lakewarden.delta.manifest import write_manifest
 from lakewarden.delta.scope import open_scope
 from lakewarden.delta.table import ScopeTable
-from lakewarden.delta.timeline import KEPT, OLDEST, VACUUM_END, VACUUM_START, read_timeline
+from lakewarden.delta.timeline import KEPT, OLDEST, VACUUM_END, VACUUM_START, Timeline, read_timeline, superfluous_log_since
 from lakewarden.errors import Conflict, Moved, Unsupported
 from lakewarden.maintenance.plans.scope_work import ScopeWork, check_fresh, unmoved
 from lakewarden.maintenance.plans.still_planned import commit_of
 from lakewarden.maintenance.plans.value import plain_path
 from lakewarden.maintenance.vacuum import VacuumOptions
-from lakewarden.maintenance.vacuum.remains import remains_of
 from lakewarden.maintenance.vacuum.removable import Contents, Removable, removable
 from lakewarden.maintenance.vacuum.retention import horizon_of, require_retention
+from lakewarden.maintenance.vacuum.unreferenced_files import orphans, table_files, unnamed_commits
 from lakewarden.storage.disk import remove_emptied_directories, remove_leftovers
 from lakewarden.storage.objects import StoredObject
 from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import Steps
 from lakewarden.tables.rows.files import without_name
+
+# What a vacuum leaves for a later one: since when the oldest of it is superfluous, so that none comes in vain before.
+
+
+def remains_of(
+    left: Sequence[StoredObject],
+    strays: Sequence[StoredObject],
+    table: ScopeTable,
+    timeline: Timeline,
+    *,
+    kept: bool,
+    now: datetime,
+) -> Remains:
+    """What is left, by the listing without what is deleted now. A moment in the future counts as now.
+
+    Args:
+        strays: stored files that no row refers to.
+        kept: whether tags or leases keep older versions, which may end at any time.
+    """
+    live = frozenset(file.path for file in table.files())
+    lost = orphans(left, timeline, live)
+    replaced = {found.key for found in table_files(left)} - live - {found.key for found in lost}
+    removals = [(entry.since, replaced & (entry.removes | entry.changes)) for entry in timeline.entries]
+    unexplained = replaced.difference(*(keys for _, keys in removals))
+    waiting = [to_millis(found.modified) for found in (*lost, *unnamed_commits(left), *strays)]
+    # Files whose removal no commit dates, or that a pin keeps, may be superfluous at any moment: the next vacuum looks.
+    times = [0] if unexplained or (kept and replaced) else [since for since, keys in removals if keys]
+    log = superfluous_log_since(left)
+    return Remains(
+        dead_since=min([*waiting, *times, to_millis(now)]) if waiting or times else NEVER,
+        log_since=NEVER if log is None else to_millis(log),
+        dead_bytes=sum(found.size for found in left if found.key in replaced),
+    )
+
 
 _SKEW = timedelta(days=1)
 """How far ahead a commit's time may be before a vacuum marks it: waiting for that time costs less than a commit."""

@@ -15,11 +15,16 @@ from threading import Lock
 from lakewarden.base.connection import Location
 from lakewarden.base.threads import at_once
 from lakewarden.maintenance.verify import formats
-from lakewarden.maintenance.verify.contents import named_in_data, named_in_plan, named_in_state, named_in_survey
-from lakewarden.maintenance.verify.listing import ListedObject, content, everything, part
-from lakewarden.maintenance.verify.names import match, stands_for, within
-from lakewarden.maintenance.verify.uploads import open_uploads
-from lakewarden.maintenance.verify.versions import OldVersion, OldVersions
+from lakewarden.maintenance.verify.contents import (
+    match,
+    named_in_data,
+    named_in_plan,
+    named_in_state,
+    named_in_survey,
+    stands_for,
+    within,
+)
+from lakewarden.maintenance.verify.listing import ListedObject, OldVersion, OldVersions, content, everything, open_uploads, part
 from lakewarden.storage.location import join
 
 _STATE = "_lakewarden"

@@ -24,7 +24,7 @@ from lakewarden.catalog.model import Table
 from lakewarden.delta.scope import open_scope
 from lakewarden.errors import InvalidArgument, NotFound
 from lakewarden.maintenance.admin.alter_table import alter
-from lakewarden.maintenance.admin.beginning import widen
+from lakewarden.maintenance.admin.create_table import widen
 from lakewarden.maintenance.drop import drop_now
 from lakewarden.maintenance.request import new_request
 from lakewarden.sql.context import Context

@@ -13,7 +13,7 @@ from lakewarden.catalog.state.job import Job
 from lakewarden.catalog.state.job_log import AlreadyActive
 from lakewarden.catalog.state.processes import LiveQueries
 from lakewarden.errors import Conflict, Corrupt, InvalidArgument, NotFound, StorageUnavailable
-from lakewarden.maintenance.export.run import own_place
+from lakewarden.maintenance.export.procedure import own_place
 from lakewarden.maintenance.move.procedure import cancel_move
 from lakewarden.maintenance.request import Request, new_request, with_texts
 from lakewarden.maintenance.runner import Runner

@@ -17,7 +17,7 @@ from lakewarden.catalog.state.floor_entries import NO_TABLE
 from lakewarden.catalog.state.job import Job
 from lakewarden.delta.scope import open_scope
 from lakewarden.errors import NotFound, StorageRefused, StorageUnavailable
-from lakewarden.maintenance.export.run import own_place
+from lakewarden.maintenance.export.procedure import own_place
 from lakewarden.maintenance.open_table import open_table
 from lakewarden.sql.context import Context
 from lakewarden.sql.queries.scan import relation_named

@@ -38,7 +38,7 @@ from lakewarden.tables.fanout import Run, SizedWork, done_and_failed, run_here
 # A task writes a data file where it has enough rows of a partition. The others go into one shuffle file, in blocks of one
 # partition each; then further tasks read the blocks of some partitions from all shuffle files, and write their data files. No
 # commit names a shuffle file. What a process leaves that died goes as other files that no commit names
-# (maintenance/vacuum/orphans.py).
+# (maintenance/vacuum/unreferenced_files.py).
 
 _ENOUGH = 8
 """A task writes a data file of its own for rows of an eighth of the table's target size, and more."""

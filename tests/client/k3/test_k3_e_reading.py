@@ -12,8 +12,8 @@ from lakewarden.catalog.report import ScopeReport
 from lakewarden.client.k3 import K3
 from lakewarden.client.k3.messages import QueryAnswer
 from lakewarden.errors import InvalidArgument, Unsupported
+from lakewarden.maintenance.flush.due import Only
 from lakewarden.maintenance.flush.run import flush_scopes
-from lakewarden.maintenance.flush.selection import Only
 from lakewarden.maintenance.flush_task import FlushTask
 from lakewarden.sql.results import Freshness, QueryStrategy, ServedBy
 from lakewarden.tables.fanout import Run, in_process

@@ -12,7 +12,7 @@ from lakewarden import Lakehouse
 from lakewarden.base.scope import Scope, TableName
 from lakewarden.catalog.evolution import AddColumn, AddColumns, RenameColumn
 from lakewarden.catalog.model import Column
-from lakewarden.maintenance.admin.beginning import widen
+from lakewarden.maintenance.admin.create_table import widen
 from lakewarden.tables.warehouse import Warehouse, find_table
 
 NAME = TableName("b", "t")

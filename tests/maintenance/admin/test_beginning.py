@@ -16,8 +16,7 @@ from lakewarden.catalog.changes.objects import add_table
 from lakewarden.catalog.evolution import DropColumn, ModifyColumn, RenameColumn
 from lakewarden.catalog.store import CatalogVersion, decode, encode
 from lakewarden.errors import ConstraintViolation, InvalidArgument, LakewardenError, NotFound, Unsupported
-from lakewarden.maintenance.admin.beginning import begun
-from lakewarden.maintenance.admin.create_table import make_table, new_table
+from lakewarden.maintenance.admin.create_table import begun, make_table, new_table
 from lakewarden.tables.warehouse import Warehouse, find_table
 
 NAME = TableName("app", "events")

@@ -15,7 +15,7 @@ from lakewarden.catalog.kept_settings import TailRule
 from lakewarden.errors import Conflict, Unsupported
 from lakewarden.maintenance.compact import CompactOptions
 from lakewarden.maintenance.compact.procedure import PROCEDURE as COMPACT
-from lakewarden.maintenance.compact.scope import plan_compact, run_compact
+from lakewarden.maintenance.compact.procedure import plan_compact, run_compact
 from lakewarden.maintenance.maintain import MaintainTask, maintain_scope
 from lakewarden.storage.steps import alone
 from tests.delta.scopes import APP, PEOPLE, flush, paths, people, rows_of, schema, table_of, target

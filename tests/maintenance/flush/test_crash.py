@@ -16,12 +16,12 @@ from lakewarden.base.scope import Scope, TableName
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.maintenance.compact import CompactOptions
-from lakewarden.maintenance.compact.scope import plan_compact, run_compact
+from lakewarden.maintenance.compact.procedure import plan_compact, run_compact
 from lakewarden.maintenance.engine import WorkEngine, silent
 from lakewarden.maintenance.flush.run import flush_scopes
 from lakewarden.maintenance.flush_task import FlushTask
 from lakewarden.maintenance.optimize import OptimizeOptions
-from lakewarden.maintenance.optimize.scope import plan_optimize, run_optimize
+from lakewarden.maintenance.optimize.procedure import plan_optimize, run_optimize
 from lakewarden.maintenance.restore import RestoreOptions
 from lakewarden.maintenance.restore.scope import plan_restore, run_restore
 from lakewarden.maintenance.vacuum import VacuumOptions

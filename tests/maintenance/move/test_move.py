@@ -44,8 +44,7 @@ from lakewarden.maintenance.admin.session_gate import Door
 from lakewarden.maintenance.admin.users import change_user, create_user
 from lakewarden.maintenance.flush.run import flush_scopes
 from lakewarden.maintenance.flush_task import FlushTask
-from lakewarden.maintenance.move.run import Mover
-from lakewarden.maintenance.move.scope import MoveTask, copy_scope, move_scope
+from lakewarden.maintenance.move.run import Mover, MoveTask, copy_scope, move_scope
 from lakewarden.maintenance.runner import JobStopped
 from lakewarden.storage.location import local_path
 from lakewarden.storage.steps import Steps, alone

@@ -12,7 +12,7 @@ from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.parquet.column_ends import Bounds
 from lakewarden.errors import Conflict, InvalidArgument, Unsupported
 from lakewarden.maintenance.optimize import OptimizeOptions
-from lakewarden.maintenance.optimize.scope import plan_optimize, run_optimize
+from lakewarden.maintenance.optimize.procedure import plan_optimize, run_optimize
 from lakewarden.storage.steps import alone
 from tests.delta.scopes import APP, flush, paths, people, rows_of, schema, table_of, target
 from tests.maintenance.steps import (

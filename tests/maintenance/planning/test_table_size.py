@@ -8,7 +8,7 @@ import pytest
 from deltalake import DeltaTable
 
 from lakewarden import Column, Lakehouse
-from lakewarden.maintenance.planning.table_size import TableSize, table_size
+from lakewarden.maintenance.planning.drains import TableSize, table_size
 from tests.fixtures.bucket import path_of
 
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakewarden.base.scope import Scope, TableName
-from lakewarden.maintenance.verify.names import match, stands_for, within
+from lakewarden.maintenance.verify.contents import match, stands_for, within
 from lakewarden.storage.paths import encode, scope_path
 
 _IDS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=256)

@@ -15,11 +15,11 @@ from lakewarden.base.faults import Reach
 from lakewarden.base.scope import Scope
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.maintenance.engine import WorkEngine, silent
+from lakewarden.maintenance.flush.due import Only
 from lakewarden.maintenance.flush.run import flush_scopes
-from lakewarden.maintenance.flush.selection import Only
 from lakewarden.maintenance.flush_task import FlushTask
 from lakewarden.maintenance.optimize import OptimizeOptions
-from lakewarden.maintenance.optimize.scope import plan_optimize, run_optimize
+from lakewarden.maintenance.optimize.procedure import plan_optimize, run_optimize
 from lakewarden.storage.steps import alone
 from lakewarden.tables.client import TableClient
 from lakewarden.tables.direct.commit import DirectWrite

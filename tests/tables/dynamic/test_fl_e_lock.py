@@ -17,7 +17,7 @@ from lakewarden.catalog.locks import CatalogLock, LockFactory, ObjectTurns
 from lakewarden.catalog.store import CatalogStore
 from lakewarden.delta.lifecycle.beginning import begin_table
 from lakewarden.errors import Conflict, FailedPrecondition, Unsupported
-from lakewarden.maintenance.admin import beginning
+from lakewarden.maintenance.admin import create_table
 from lakewarden.sql.results import Result
 from lakewarden.storage.location import REMOTE
 
@@ -121,7 +121,7 @@ def test_fl_055_the_storage_is_there_before_the_table_is_shown(
         seen.append(lake.warehouse.catalog.read().tables[TableName("n", "e55")].dropping)
         return begin(*args)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(beginning, "begin_table", watched)
+    monkeypatch.setattr(create_table, "begin_table", watched)
     sql("CREATE DYNAMIC TABLE e55 (a INT)")
     table = lake.warehouse.catalog.read().tables[TableName("n", "e55")]
     assert (seen, table.dropping) == ([True], False)

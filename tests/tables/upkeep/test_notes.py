@@ -22,9 +22,9 @@ from lakewarden.catalog.state.floor_entries import NEVER, OPERATIONS, UNSEEN, Fl
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.table import ScopeTable
 from lakewarden.maintenance.compact import CompactOptions
-from lakewarden.maintenance.compact.scope import plan_compact
+from lakewarden.maintenance.compact.procedure import plan_compact
 from lakewarden.maintenance.optimize import OptimizeOptions
-from lakewarden.maintenance.optimize.scope import plan_optimize
+from lakewarden.maintenance.optimize.procedure import plan_optimize
 from lakewarden.maintenance.vacuum import VacuumOptions
 from lakewarden.maintenance.vacuum.scope import plan_vacuum
 from lakewarden.tables.upkeep_notes import upkeep_of

@@ -13,7 +13,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
-from benchmarks import data, floor
+from benchmarks import data
+from benchmarks.flush import floor
 from benchmarks.measuring.page import Section, Table
 from benchmarks.measuring.scale import Scale
 from benchmarks.measuring.timing import quiet_seconds, rounds_within, spread, times

@@ -8,7 +8,8 @@ from statistics import median
 
 from pyspark.sql import SparkSession
 
-from benchmarks import data, floor
+from benchmarks import data
+from benchmarks.flush import floor
 from benchmarks.measuring.page import Section, Table
 from benchmarks.measuring.scale import Scale
 from benchmarks.measuring.timing import quiet_seconds, seconds, spread
