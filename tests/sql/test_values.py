@@ -311,10 +311,10 @@ def test_a_number_of_any_spelling_is_stored_and_compared_as_it_is_written(
         lake.sql(f"INSERT INTO app.w (id, {column}) VALUES (1, 0) ON CONFLICT (id) DO UPDATE SET {column} = 0")
         lake.sql(text.format(c=column, n=written))
         assert _rows(lake, f"SELECT {column} FROM app.w") == [(Decimal(value),)], text
-    for condition in ("= {0}", "BETWEEN {0} AND {0}", "IN (0, {0})", ">= ({0})", "IS NOT DISTINCT FROM {0}"):
+    for condition in ("= {0}", "BETWEEN {0} AND {0}", "IN (0, {0})", ">= ({0})", "IS NOT DISTINCT FROM {0}", "= ANY([{0}])"):
         assert _rows(lake, f"SELECT id FROM app.w WHERE {column} {condition.format(written)}") == [(1,)], condition
     lake.table("app.w").write([{"id": 1, column: Decimal(value).next_plus(Context(prec=len(Decimal(value).as_tuple().digits)))}])
-    for condition in ("= {0}", "<= {0}", "IN (0, {0})"):  # the value beside it
+    for condition in ("= {0}", "<= {0}", "IN (0, {0})", "= ANY([{0}])"):  # the value beside it
         assert lake.sql(f"DELETE FROM app.w WHERE {column} {condition.format(written)}") == [AffectedRows(0)], condition
 
 

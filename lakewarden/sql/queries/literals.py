@@ -344,10 +344,12 @@ def _is_changed(text: str) -> bool:
 
 
 def _is_a_value(node: exp.Expr) -> bool:
-    """Whether it is, as it is, a value of a SELECT or of VALUES, or what a cast takes."""
+    """Whether it is, as it is, a value of a SELECT, of VALUES or of a list, or what a cast takes."""
     while (parent := node.parent) is not None and node.arg_key in _PASSED.get(type(parent), ()):
         node = parent
-    return isinstance(parent, exp.Cast) or (isinstance(parent, (exp.Select, exp.Values)) and node.arg_key == "expressions")
+    return isinstance(parent, exp.Cast) or (
+        isinstance(parent, (exp.Select, exp.Values, exp.Array)) and node.arg_key == "expressions"
+    )
 
 
 def _scale_beside(number: Decimal, kind: ColumnType | None) -> int | None:
