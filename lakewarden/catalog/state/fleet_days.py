@@ -193,7 +193,7 @@ def _with(days: list[FleetDay], job: Job, ended: datetime, amounts: Mapping[str,
             work=_sum(one.work, job.job_type, more),
             ever=_sum(one.ever, job.job_type, more),
             counted_to=counted_to,
-            # What falls out of it is told by `counted_to` from now on.
+            # What falls out of it counts by `counted_to` from now on.
             recent={name: at for name, at in recent.items() if at > counted_to - _LATE_MILLIS},
         ),
     ]

@@ -34,7 +34,7 @@ class Links:
             StorageUnavailable: the store failed.
         """
         previous = position - 1
-        # Below the cut nothing is compared; and the segment behind a lost position follows one that nobody can read any more.
+        # Below the cut nothing is compared; and the segment behind a lost position follows one that cannot be read any more.
         if self._format < LINKED or previous < cut.upto or previous in cut.lost:
             return UNKNOWN
         if previous == self._own[0]:

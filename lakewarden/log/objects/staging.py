@@ -122,7 +122,7 @@ def stage(
     rows = 0
     for number, chunks in enumerate(objects):
         user, rows = _one_user(chunks, user), rows + sum(chunk.rows for chunk in chunks)
-        # While they come, and not at the end: nobody has to write 2^28 rows to learn that they are too many.
+        # While they come, and not at the end: a caller need not write 2^28 rows to learn that they are too many.
         check_rows(rows)
         pieces += put_object(store, log_id, staging, number, schema_version, chunks)
     return StagedBatch.of(staging, pieces, None)
@@ -149,7 +149,6 @@ def discard(store: ObjectStore, log_id: str, put_id: str) -> None:
 
 def remove_others(store: ObjectStore, log_id: str, put_id: str, pieces: Iterable[StagedPiece]) -> None:
     """Removes objects of a batch that are not among these: tasks put them that were repeated."""
-    # Before the segment names the pieces: once it does, removal would have to follow the cut.
     wanted = {names.staged_key(log_id, put_id, each.object) for each in pieces}
     store.delete([key for key in store.keys(names.staged(log_id, put_id)) if key not in wanted])
 

@@ -91,8 +91,8 @@ def read_trail(
     attempts = Attempts(100, f"log {log_id} of {store.uri} was settled", "while its history was read")
     while True:
         attempts.next()
-        # The history is read below the view's cut: a chunk that leaves the log is named by the cut that lets it go, so none is
-        # in neither.
+        # The history is that of the view's cut: a chunk that leaves the log is named by the cut that lets it go, so each is in
+        # one of the two.
         view = read_view(store, log_id, cache, ())
         wanted = [kept for kept in view.cut.history if kept.last_seq > after]
         try:

@@ -318,7 +318,7 @@ class Mover:
         if not lying:
             return
         place = self._place(storage_id)
-        # Fences are nothing but a Delta log; anything else is somebody's data.
+        # Fences are nothing but a Delta log; anything else is data of others.
         if not all(f"/{LOG}/" in f"/{found.key}" for found in lying):
             raise InUse(
                 f"{place} is not empty ({len(lying)} objects, such as {lying[0].key}): remove them, or choose another storage"

@@ -96,7 +96,7 @@ def faults_of(store: ObjectStore, log_id: str) -> ObjectLogFaults:
 
 def _look(store: ObjectStore, log_id: str, cut: LogCut, sizes: Mapping[str, int]) -> ObjectLogFaults:
     last = names.listings(sizes).get(log_id, names.LogListing()).last_position
-    # Each gap would be asked for by name, and named in the cut that gives it up: more than this is no loss of segments.
+    # Each gap would be looked up by name, and named in the cut that gives it up: more than this is no loss of segments.
     if last - cut.upto - len(sizes) > MOST_LOST:
         raise Corrupt(
             f"log {log_id} of {store.uri} misses more than {MOST_LOST} positions between its newest cut, at {cut.upto}, and"

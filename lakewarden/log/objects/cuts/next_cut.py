@@ -223,7 +223,7 @@ def cut_leaving_out(view: ListedLogView, chunks: Collection[RowRange], settings:
 def _merged(old: Mapping[str, int], new: Mapping[str, int]) -> dict[str, int]:
     marks = dict(old)
     for user, seq in new.items():
-        # Whole positions only: a segment is let go as one, so a mark within a position would hide rows that no table has.
+        # The log settles segment by segment: a mark within a position counts up to the position before.
         marks[user] = max(marks.get(user, NOTHING), whole(seq))
     return marks
 

@@ -49,8 +49,7 @@ class StoreClock:
     def learn(self, version: int) -> None:
         """Compares the clocks, by a cut that this process has made just now; one that is gone already says nothing."""
         own, key = self._clock(), names.cut_key(self._log_id, version)
-        # The clock is read before the listing, so the difference is too high by a request at most, which `_TOLERATED` allows
-        # for.
+        # The cut was made a request or so before the clock is read here; `_TOLERATED` allows for that.
         made = next((each.modified for each in self._store.list(names.cuts(self._log_id)) if each.key == key), None)
         if made is not None:
             self._differs = made - own if abs(made - own) > _TOLERATED else timedelta()
