@@ -30,6 +30,7 @@ _NEW = Path(__file__).parent.parent
 _PAGE = _NEW / "docs" / "performance.md"
 _MEASURED = {
     "write": ("appends", "bulk"),
+    "insert": ("inserts of many rows at once", "inserts of a row beside many"),
     "flush": ("first flush", "flush", "flush on Spark"),
     "growth": ("few of many",),
     "maintenance": ("optimize", "vacuum (dry run)", "restore (dry run)"),

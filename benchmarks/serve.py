@@ -153,7 +153,8 @@ def _side_by_side(works: Sequence[_Work], size: ServeScale) -> Table:
         "One server process on the same machine, and clients with a kept connection each in one other; in process, as many "
         f"threads. {size.turns} turns, by both ways in each. A user each; look-ups and single rows are of USER tables, many rows "
         "K3's `insert` into a SHARED one, and a large result is an Arrow stream of two columns, read to its end. Queries run in "
-        "worker processes by both ways. The clients' own work is on the same cores, and counts."
+        "worker processes by both ways. The clients' own work is on the same cores, and counts. Target: 6 inserts of 10,000 rows "
+        "a second by 64 clients, of whom none waits for more than 20 s."
     )
     return Table(said, head, lines)
 

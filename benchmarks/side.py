@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from itertools import count
+from random import Random
 from time import process_time
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -44,6 +46,8 @@ class Size:
     appends: int
     bulk_rows: int
     bulk_users: int
+    inserted: int
+    """Rows of an INSERT of many."""
     scopes: int
     """Of a flush in process, on a disk and on an object store."""
     spark_scopes: int
@@ -65,6 +69,7 @@ SIZES = {
         appends=500,
         bulk_rows=200_000,
         bulk_users=2_000,
+        inserted=10_000,
         scopes=40,
         spark_scopes=400,
         stored_scopes=1_000,
@@ -78,6 +83,7 @@ SIZES = {
         appends=3,
         bulk_rows=20,
         bulk_users=4,
+        inserted=110,
         scopes=2,
         spark_scopes=2,
         stored_scopes=2,
@@ -143,6 +149,23 @@ def bulk(place: str, size: Size) -> Iterator[float]:
         events = data.create(lake)
         for turn in count():
             yield quiet_seconds(events.write, data.rows(users, turn * each, each), user_column="user")
+
+
+def inserts(place: str, size: Size, clients: int, rows: int) -> Iterator[float]:
+    """An INSERT by each of some clients into one keyed SHARED table, beside many pending rows with keys by chance."""
+    draw = Random(7)
+
+    def some(count: int) -> pa.Table:
+        return pa.table({"id": pa.array([draw.getrandbits(62) for _ in range(count)], pa.int64())})
+
+    with Lakehouse.open(place, settings=_IN_PROCESS) as lake, ThreadPoolExecutor(clients) as pool:
+        lake.create_namespace("bench")
+        table = lake.create_table(data.TABLE, type="SHARED", columns=[Column("id", "BIGINT")], primary_key=["id"])
+        for _ in range(30):
+            table.write(some(size.inserted), mode="insert")
+        while True:
+            given = [some(rows) for _ in range(clients)]
+            yield quiet_seconds(lambda: list(pool.map(lambda each: table.write(each, mode="insert"), given)))  # noqa: B023
 
 
 def first_flush(place: str, size: Size, settings: Settings = _IN_PROCESS) -> Iterator[float]:
@@ -276,6 +299,8 @@ def main(place: str, size: Size) -> None:
     begin = {
         "appends": partial(appends, place, size),
         "bulk": partial(bulk, place, size),
+        "inserts of many rows at once": partial(inserts, f"{place}/inserts", size, 16, size.inserted),
+        "inserts of a row beside many": partial(inserts, f"{place}/insert", size, 1, 1),
         "first flush": partial(first_flush, place, size),
         "flush": partial(flush, f"{place}/flush", size.scopes, size.rows),
         "narrow merges": partial(merges, f"{place}/narrow", size.merged, NARROW),

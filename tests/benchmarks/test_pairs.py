@@ -64,7 +64,16 @@ def test_merges_of_few_columns_and_of_many(tmp_path: Path) -> None:
 @_BOTH_SIDES
 def test_a_commit_beside_itself(tmp_path: Path) -> None:
     with side(_ROOT, str(tmp_path / "old"), "tiny", {}) as old, side(_ROOT, str(tmp_path / "new"), "tiny", {}) as new:
-        for what in ("appends", "bulk", "first flush", "flush", "few of many", "optimize", "point look-up"):
+        for what in (
+            "appends",
+            "bulk",
+            "inserts of many rows at once",
+            "first flush",
+            "flush",
+            "few of many",
+            "optimize",
+            "point look-up",
+        ):
             before, after = paired((old, new), what, rounds=2)
             assert len(before) == len(after) == 2
             assert min(before + after) > 0
