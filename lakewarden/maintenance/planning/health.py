@@ -12,8 +12,8 @@ import numpy as np
 
 from lakewarden.base.scope import Scope, TableName
 from lakewarden.catalog.model import Table
-from lakewarden.errors import LakewardenError
-from lakewarden.maintenance.planning.broken_scopes import BrokenScopes, is_broken
+from lakewarden.errors import Corrupt, LakewardenError
+from lakewarden.maintenance.planning.broken_scopes import BrokenScopes, command_for, is_broken
 from lakewarden.maintenance.planning.overview import Overview, TableStatus, overview
 from lakewarden.maintenance.planning.pending import PendingScopes
 from lakewarden.maintenance.planning.status import ScopeStatus
@@ -143,7 +143,15 @@ def _health(
     known = {scope.user for scope, failure in failed.failed if is_broken(failure.check)}
     others = _without(pending[len(late) :], known.union(*({scope.user for scope in one.examples} for one in opened)))
     missing = [] if away is None else [_away(table, status, away)]
-    troubles = (*missing, *broken, *by_check, *_late(table, late, now), *_waiting(others), *_with_files(found, table))
+    troubles = (
+        *missing,
+        *_unread(table, status),
+        *broken,
+        *by_check,
+        *_late(table, late, now),
+        *_waiting(others),
+        *_with_files(found, table),
+    )
     counts = len(late), _count(broken), _count(by_check), _count(missing)
     return TableHealth(table.name, interval_of(table), status, *counts, troubles)
 
@@ -151,6 +159,16 @@ def _health(
 def _away(table: Table, status: TableStatus, error: LakewardenError) -> Trouble:
     command = f"lakewarden check {table.options.storage_id}"
     return Trouble("away", error.message, max(status.scopes, 1), (Scope(table.name),), error.code, command)
+
+
+def _unread(table: Table, status: TableStatus) -> Iterator[Trouble]:
+    """What keeps all of a table from being read: its log, or what the state knows of its scopes. No scope of it is counted as
+    broken for that, as `TableStatus.error` says it of the table."""
+    if status.error is not None:
+        scope = Scope(table.name)
+        yield Trouble(
+            "broken", status.error, max(status.scopes, 1), (scope,), Corrupt.code, command_for(scope, "log", Corrupt.code)
+        )
 
 
 def _count(troubles: Iterable[Trouble]) -> int:

@@ -130,12 +130,15 @@ class _Part:
     @classmethod
     def of(cls, warehouse: Warehouse, catalog: Catalog, table: Table, most: int, *, keeps: bool = True) -> _Part:
         if not warehouse.identifies:
-            return cls(table, len(warehouse.registry.users(table.id)) if can(table.type, "a scope per user") else 1)
+            return cls(table, _registered(warehouse, table))
         needs = unattended(warehouse, table)
         try:
             return surveyed(warehouse, catalog, table, lambda survey: cls._of(survey, needs, most), keeps=keeps)
         except Corrupt as error:
-            return cls(table, error=error)
+            scopes = 0
+            with suppress(Corrupt):  # it may be the list of scopes that cannot be read
+                scopes = _registered(warehouse, table)
+            return cls(table, scopes, unknown=scopes, error=error)
 
     @classmethod
     def _of(cls, survey: FloorSurvey, needs: Mapping[Operation, Need], most: int) -> _Part:
@@ -145,6 +148,11 @@ class _Part:
         worst = tuple(_worst(survey, notes, rows, most))
         totals = _totals(survey)
         return cls(survey.table, survey.scopes, totals.unseen + len(survey.unknown), totals, due, worst)
+
+
+def _registered(warehouse: Warehouse, table: Table) -> int:
+    """How many scopes are registered. Raises `Corrupt`."""
+    return len(warehouse.registry.users(table.id)) if can(table.type, "a scope per user") else 1
 
 
 def _notes(survey: FloorSurvey, needs: Sequence[Need]) -> KnownScopes:

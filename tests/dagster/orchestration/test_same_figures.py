@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import subprocess
+import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import timedelta
@@ -16,7 +18,6 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from lakewarden.base.clock import system_clock
 from lakewarden.cli.main import main
 from lakewarden.client import Lakehouse
 from lakewarden.serve.common import Common
@@ -25,8 +26,8 @@ from lakewarden.serve.tokens import operator_token
 from tests.client.fleet.test_page import Page
 from tests.dagster.orchestration.conftest import Load
 from tests.dagster.orchestration.test_storages_away import look_around
+from tests.fixtures import ten_ways
 from tests.fixtures.dagster import DAGSTER
-from tests.fixtures.ten_ways import break_in_ten_ways
 
 pytestmark = [*DAGSTER, pytest.mark.disk, pytest.mark.slow]
 
@@ -63,7 +64,9 @@ Figures = Mapping[str, Mapping[str, int]]
 
 @pytest.fixture(scope="module")
 def warehouse(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return break_in_ten_ways(tmp_path_factory.mktemp("ten"), system_clock())
+    """Made by another process: this one has read nothing of it before it was broken."""
+    making = [sys.executable, "-m", ten_ways.__name__, str(tmp_path_factory.mktemp("ten"))]
+    return subprocess.run(making, cwd=Path(__file__).parents[3], capture_output=True, text=True, check=True).stdout.strip()
 
 
 def _printed(capsys: pytest.CaptureFixture[str], warehouse: str, *arguments: str) -> str:
@@ -127,6 +130,8 @@ def test_all_doors_say_the_same(
     whole = rows[0]["warehouse"]
     status = {row["table"]: {name: row["figures"][name] for name in _IN_DAGSTER} for row in rows if "figures" in row}
     assert (len(status), whole["figures"]["away_scopes"] > 0, whole["figures"]["broken_scopes"] > 4) == (5, True, True)
+    assert [status[f"shop.{table}"]["scopes"] for table in ("torn", "visits", "calm")] == [7, 7, 7], "what cannot be read counts"
+    assert whole["scopes_unknown"] == 7, "of `torn` the registry alone is known"
     assert _of_prometheus(_printed(capsys, warehouse, "metrics")) == status
     get = _served(warehouse)
     assert _of_prometheus(get("/metrics")) == status
@@ -136,6 +141,7 @@ def test_all_doors_say_the_same(
         assert _of_the_page(page) == shown
         assert whole["verdict"] in Page(page).text
         assert "script" not in Page(page).tags
+        assert all(f"<code>lakewarden repair shop.{table}</code>" in page for table in ("torn", "visits")), "a line for each"
     dagster = dict(_of_dagster(load, instance, warehouse))
     assert dagster.pop("health") == {name: whole["figures"][name] for name in _IN_DAGSTER}
     assert dagster == status
