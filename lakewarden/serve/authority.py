@@ -20,11 +20,22 @@ from lakewarden.catalog.model import User
 from lakewarden.catalog.passwords import MAX_LENGTH, hash_password, is_password
 from lakewarden.catalog.state.audit import AuditLog
 from lakewarden.errors import InvalidArgument
-from lakewarden.serve.refusal import RequestDeclined
 from lakewarden.serve.tokens import LIFE, AccessToken, BadToken, SigningKeys, Tokens
 from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore
 from lakewarden.storage.paths import check_user
 from lakewarden.tables.warehouse import Warehouse
+
+
+class RequestDeclined(Exception):
+    """Declined for a reason of the network's: no token, too large, too many. `status` is HTTP's; after `retry_after` seconds
+    another attempt may help, where one may at all."""
+
+    def __init__(self, status: int, message: str, retry_after: int = 1) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+        self.status = status
+        self.message = message
+
 
 # Limits how often something may fail, by who tries it. Counts are this process's own.
 _KEPT = 10_000

@@ -9,13 +9,43 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+import prometheus_client
+
 from lakewarden.base.clock import Clock, NewId, to_millis
 from lakewarden.base.setting_sections import ServeSettings
 from lakewarden.client import Lakehouse
-from lakewarden.serve.authority import Authority
-from lakewarden.serve.figures import Figures
+from lakewarden.serve.authority import Authority, RequestDeclined
 from lakewarden.serve.idempotency import Outcomes, Writes
-from lakewarden.serve.refusal import RequestDeclined
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What `/metrics` shows of one server process. Paths are those of the routes, and `postgres` with an
+    SQLSTATE as its status, so that their number is bounded."""
+
+    registry: prometheus_client.CollectorRegistry = field(default_factory=prometheus_client.CollectorRegistry)
+    answered: prometheus_client.Counter = field(init=False)
+    seconds: prometheus_client.Histogram = field(init=False)
+    running: prometheus_client.Gauge = field(init=False)
+
+    def __post_init__(self) -> None:
+        for name, made in (
+            (
+                "answered",
+                prometheus_client.Counter(
+                    "lakewarden_requests", "Requests answered.", ["path", "status"], registry=self.registry
+                ),
+            ),
+            (
+                "seconds",
+                prometheus_client.Histogram(
+                    "lakewarden_request_seconds", "Seconds to the answer.", ["path"], registry=self.registry
+                ),
+            ),
+            ("running", prometheus_client.Gauge("lakewarden_requests_running", "Requests that run now.", registry=self.registry)),
+        ):
+            object.__setattr__(self, name, made)
+
 
 # What one user may take of one server process: requests at the same time and in a minute, and subscriptions.
 _MINUTE = 60_000

@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from lakewarden.base.setting_sections import ServeSettings
+from lakewarden.serve.authority import RequestDeclined
 from lakewarden.serve.common import Allowance
-from lakewarden.serve.refusal import RequestDeclined
 
 NOON = datetime(2026, 11, 23, 12, tzinfo=UTC)
 

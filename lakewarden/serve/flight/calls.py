@@ -17,10 +17,10 @@ import grpc
 from lakewarden.base.cancellation import Cancellation
 from lakewarden.catalog.access import Principal
 from lakewarden.errors import Canceled, Internal, LakewardenError
+from lakewarden.serve.authority import RequestDeclined
 from lakewarden.serve.common import Common, request_id_of
 from lakewarden.serve.flight.messages import wrapped
 from lakewarden.serve.flight.messages_pb2 import ErrorInfo, RequestInfo, Status
-from lakewarden.serve.refusal import RequestDeclined
 from lakewarden.tables.freshness import Freshness, check_freshness
 
 # Errors as statuses of gRPC: our code begins the message, and is a detail of its own for programs.

@@ -16,9 +16,9 @@ import pyarrow as pa
 from lakewarden.catalog.changes.engines import require_active
 from lakewarden.client import Lakehouse
 from lakewarden.errors import InvalidArgument, Unsupported
+from lakewarden.serve.authority import RequestDeclined
 from lakewarden.serve.flight.calls import FlightCall
 from lakewarden.serve.flight.messages_pb2 import CommandStatementIngest, FlightData
-from lakewarden.serve.refusal import RequestDeclined
 from lakewarden.sql.dialect import Value
 from lakewarden.tables.client import WriteMode
 

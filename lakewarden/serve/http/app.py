@@ -18,8 +18,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from lakewarden.base.clock import NewId
 from lakewarden.errors import LakewardenError
-from lakewarden.serve.common import Common, request_id_of
-from lakewarden.serve.figures import Figures
+from lakewarden.serve.authority import RequestDeclined
+from lakewarden.serve.common import Common, Figures, request_id_of
 from lakewarden.serve.http.auth import login, logout, refresh
 from lakewarden.serve.http.event_stream import EventStreams
 from lakewarden.serve.http.files import Files
@@ -31,7 +31,6 @@ from lakewarden.serve.http.requests import lake_of
 from lakewarden.serve.http.statements import sql
 from lakewarden.serve.http.subscriptions import Following
 from lakewarden.serve.http.web_socket import WebSockets
-from lakewarden.serve.refusal import RequestDeclined
 
 # Each request's id, its line in the log, and its share of `/metrics`.
 _LOG = logging.getLogger("lakewarden.serve")

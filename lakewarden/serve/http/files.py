@@ -20,8 +20,8 @@ from starlette.types import Receive, Scope, Send
 from lakewarden.catalog.access import Principal
 from lakewarden.catalog.model import TableSchema
 from lakewarden.errors import InvalidArgument, Unsupported
+from lakewarden.serve.authority import RequestDeclined
 from lakewarden.serve.http.requests import admitted, lake_of
-from lakewarden.serve.refusal import RequestDeclined
 from lakewarden.sql.session_table import SessionTable
 from lakewarden.tables.files import StoredFile
 from lakewarden.tables.rows.files import FileRef

@@ -15,7 +15,7 @@ from lakewarden.catalog.access import ADMINS
 from lakewarden.client.fleet_metrics import metrics_text
 from lakewarden.client.fleet_page import UI, fleet_page
 from lakewarden.errors import InvalidArgument, PermissionDenied
-from lakewarden.serve.figures import Figures
+from lakewarden.serve.common import Figures
 from lakewarden.serve.http.requests import admitted, lake_of
 
 _SHORTEST = 16

@@ -11,7 +11,7 @@ from starlette.requests import HTTPConnection
 from starlette.responses import JSONResponse, Response
 
 from lakewarden.errors import Canceled, InvalidArgument, LakewardenError
-from lakewarden.serve.refusal import RequestDeclined
+from lakewarden.serve.authority import RequestDeclined
 
 _LOG = logging.getLogger("lakewarden.serve")
 

@@ -17,11 +17,10 @@ from lakewarden.base.exact_json import decoded_as, raw
 from lakewarden.base.scope import TableName
 from lakewarden.catalog.access import Principal
 from lakewarden.client import Lakehouse
-from lakewarden.serve.authority import Authority
+from lakewarden.serve.authority import Authority, RequestDeclined
 from lakewarden.serve.common import Allowance
 from lakewarden.serve.idempotency import KeyedRequest as Keyed
 from lakewarden.serve.idempotency import StatementOutcome, StoredAnswer, Writes
-from lakewarden.serve.refusal import RequestDeclined
 from lakewarden.serve.tokens import AccessToken
 
 T = TypeVar("T")

@@ -25,10 +25,9 @@ from lakewarden.base.json_values import json_row
 from lakewarden.base.setting_sections import ServeSettings
 from lakewarden.client import Lakehouse
 from lakewarden.errors import InvalidArgument, LakewardenError, StorageUnavailable, Transient
-from lakewarden.serve.authority import Authority
+from lakewarden.serve.authority import Authority, RequestDeclined
 from lakewarden.serve.http.problems import refusal
 from lakewarden.serve.http.requests import allowance_of, authority_of, lake_of
-from lakewarden.serve.refusal import RequestDeclined
 from lakewarden.serve.tokens import AccessToken
 from lakewarden.sql.statements.subscribe import Manner
 from lakewarden.tables.changes.log_reader import Event

@@ -10,10 +10,10 @@ from starlette.types import Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from lakewarden.errors import LakewardenError
+from lakewarden.serve.authority import RequestDeclined
 from lakewarden.serve.http.problems import problem
 from lakewarden.serve.http.requests import caller
 from lakewarden.serve.http.subscriptions import ClientGone, Following, LiveMessage, LiveStream, live_request, opened
-from lakewarden.serve.refusal import RequestDeclined
 
 _BEARER = "bearer"
 """The subprotocol of browsers, which let a page set no header: its token is named as another one behind it."""

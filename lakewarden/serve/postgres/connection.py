@@ -13,7 +13,7 @@ from starlette.concurrency import run_in_threadpool
 
 from lakewarden.client import Lakehouse
 from lakewarden.errors import LakewardenError
-from lakewarden.serve.authority import Authority
+from lakewarden.serve.authority import Authority, RequestDeclined
 from lakewarden.serve.common import Common
 from lakewarden.serve.postgres import replies
 from lakewarden.serve.postgres.dialogue import Dialogue
@@ -32,7 +32,6 @@ from lakewarden.serve.postgres.problems import (
 from lakewarden.serve.postgres.state import State
 from lakewarden.serve.postgres.variables import Variables
 from lakewarden.serve.postgres.working import Working
-from lakewarden.serve.refusal import RequestDeclined
 from lakewarden.serve.tokens import AccessToken
 from lakewarden.sql.session import SqlSession
 

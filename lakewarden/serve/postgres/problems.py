@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from lakewarden.errors import Canceled, LakewardenError
-from lakewarden.serve.refusal import RequestDeclined
+from lakewarden.serve.authority import RequestDeclined
 from lakewarden.sql.session_block import FailedBlock, IdleBlock, NoBlock, NoSavepoint, ReadOnlyBlock
 
 SQLSTATE: Mapping[str, str] = {

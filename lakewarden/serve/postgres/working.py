@@ -13,9 +13,9 @@ from starlette.concurrency import run_in_threadpool
 
 from lakewarden.base.cancellation import Cancellation
 from lakewarden.errors import LakewardenError
+from lakewarden.serve.authority import RequestDeclined
 from lakewarden.serve.common import Common
 from lakewarden.serve.postgres.problems import CANCELED, ProtocolError, problem_of
-from lakewarden.serve.refusal import RequestDeclined
 from lakewarden.serve.tokens import AccessToken
 
 T = TypeVar("T")

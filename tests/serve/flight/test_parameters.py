@@ -13,10 +13,10 @@ from adbc_driver_manager import Error
 
 from lakewarden import Lakehouse
 from lakewarden.errors import InvalidArgument, Unsupported
+from lakewarden.serve.authority import RequestDeclined
 from lakewarden.serve.flight.messages import decoded
 from lakewarden.serve.flight.messages_pb2 import FlightData
 from lakewarden.serve.flight.rows import received, sent
-from lakewarden.serve.refusal import RequestDeclined
 from tests.serve.flight.conftest import Connect
 
 pytestmark = pytest.mark.xdist_group("flight")
