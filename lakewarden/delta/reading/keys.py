@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from lakewarden.delta.parquet.schema import SEQ
 from lakewarden.delta.partitions import Partition, divided
+from lakewarden.log.record import SEQ  # the schema of data files brings deltalake, which the command line need not load
 
 Key = tuple[object, ...]
 """The values of the primary key's columns, as Arrow gives them to Python."""
