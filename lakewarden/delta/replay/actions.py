@@ -237,13 +237,38 @@ def read_actions(what: str, text: bytes) -> Iterator[LogAction]:
     return (action for action, _ in _lines(what, text))
 
 
+_OF_TEXTS = ("partitionValues", "tags", "configuration")
+_EXACT = 2**53
+"""Below it, each whole number is one of DOUBLE's."""
+
+
+def _coerced(line: bytes) -> bytes:
+    """An action of a writer who leaves numbers and flags where Delta has texts, or whole numbers as 1.5e12, in Delta's own form:
+    other readers, Spark and delta-rs among them, take the one for the other."""
+    said = msgspec.json.decode(line)
+    for action in said.values() if isinstance(said, dict) else ():
+        for name, value in action.items() if isinstance(action, dict) else ():
+            if name in _OF_TEXTS and isinstance(value, dict):
+                action[name] = {key: _text(each) for key, each in value.items()}
+            elif isinstance(value, float) and value.is_integer() and abs(value) < _EXACT:
+                action[name] = int(value)
+    return msgspec.json.encode(said)
+
+
+def _text(value: object) -> object:
+    return msgspec.json.encode(value).decode() if isinstance(value, bool | int | float) else value
+
+
 def _lines(what: str, text: bytes) -> Iterator[tuple[LogAction, frozenset[str]]]:
     """Each action, and the names of it that are unknown."""
     for line in BytesIO(text):  # which copies no text; lines that end with a carriage return too are JSON with a space
         if line.isspace():
             continue
         try:
-            action = _decode(line)
+            try:
+                action = _decode(line)
+            except msgspec.ValidationError:
+                action = _decode(_coerced(line))
             unknown = frozenset(_names(line).keys() - NAMES) if action == _nothing else _KNOWN
         except msgspec.ValidationError as error:
             raise Corrupt(f"{what} has an action that is not as Delta's protocol has it: {error}") from error

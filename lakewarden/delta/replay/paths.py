@@ -18,9 +18,10 @@ from lakewarden.storage.location import canonical, local_path
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 _FILE = re.compile(r"file:/+(?:localhost/)?", re.IGNORECASE)
 _S3 = re.compile(r"s3[an]://", re.IGNORECASE)
-_PLAIN = re.compile(r"[A-Za-z0-9_=.-]+(?:/[A-Za-z0-9_=.-]+)*")
+_PART = r"(?:\.{0,2}[A-Za-z0-9_=-]|\.{3})[A-Za-z0-9_=.-]*"
+_PLAIN = re.compile(rf"{_PART}(?:/{_PART})*")
 PLAIN = rf"^{_PLAIN.pattern}$"
-"""Of a path with one spelling, which is its key, unless a part of it is `.` or `..`."""
+"""Of a path with one spelling, which is its key: no part of it is a step, as `.` and `..` are."""
 
 _LONGEST = 4096
 
@@ -37,6 +38,7 @@ def key_of(path: str, root: str) -> str:
     """
     if _PLAIN.fullmatch(path):
         return path
+    path = "/".join(part for part in path.split("/") if part != ".")  # RFC 3986, "Remove Dot Segments"
     if not (_URI.match(path) or path.startswith("/")):
         return unquote(path)
     there = _absolute(unquote(path))
@@ -69,7 +71,7 @@ def check_inside(key: str, path: str, location: Location) -> str:
     Raises:
         OutsideTable: it leads out of the table's directory: in this spelling, where it is escaped more than once, or by a link.
     """
-    if not _PLAIN.fullmatch(key) or ".." in key:
+    if not _PLAIN.fullmatch(key):
         _check_spellings(key, path, location)
     root = local_path(location.uri)
     if root is not None:

@@ -297,6 +297,37 @@ def test_versions_and_moments_of_the_past(table: HandWritten) -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "kind", "said", "meant"),
+    [
+        ("n", "integer", 2020, 2020),
+        ("b", "boolean", True, True),
+        ("f", "double", 1.5, 1.5),
+        ("s", "string", 7, "7"),
+        ("z", "string", None, None),
+    ],
+)
+def test_values_of_other_json_types_are_read_as_delta_rs_reads_them(
+    table: HandWritten, name: str, kind: str, said: Any, meant: object
+) -> None:
+    file = table.file("a.parquet", [1], partition={name: said})
+    file["add"] |= {"modificationTime": 1.5e12, "tags": {"t": 1}}
+    settings: Any = {"delta.appendOnly": True, "x": 1}
+    table.begin(file, fields=[field("id", "long"), field(name, kind)], partition_by=[name], configuration=settings)
+    assert rows(table) == {"id": [1], name: [meant]}
+    state = replay(table.location)
+    assert state is not None
+    assert state.metadata.configuration == {"delta.appendOnly": "true", "x": "1"}
+    assert DeltaTable(table.path).to_pyarrow_table().to_pydict() == rows(table)
+
+
+@pytest.mark.parametrize("said", [[1], {"a": 1}])
+def test_a_value_that_is_no_scalar_is_named(table: HandWritten, said: Any) -> None:
+    table.begin(table.file("a.parquet", [1], partition={"n": said}))
+    with pytest.raises(Corrupt, match="not as Delta's protocol has it"):
+        ForeignTable.open(table.location)
+
+
+@pytest.mark.parametrize(
     ("own", "written", "expected"),
     [
         ([None] * 4, [10, 30, 20, 40], {5: None, 10: 0, 25: 0, 30: 2, 35: 2, 40: 3, 99: 3}),

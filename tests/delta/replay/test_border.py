@@ -123,6 +123,20 @@ def test_an_absolute_path_inside_is_read(table: HandWritten) -> None:
     assert ForeignTable.open(table.location).rows().sort_by("id").column("id").to_pylist() == [1, 2]
 
 
+@pytest.mark.parametrize("path", ["./a.parquet", "p=1/./b.parquet", ".hidden/..c/...d.parquet"])
+def test_a_step_that_stays_where_it_is_leads_nowhere(table: HandWritten, path: str) -> None:
+    table.file(path, [1])
+    table.begin(add(path))
+    assert ForeignTable.open(table.location).rows().to_pydict() == {"id": [1]}
+
+
+@pytest.mark.parametrize("path", ["%2E/a.parquet", "p=1/%252e/b.parquet"])
+def test_a_step_that_is_escaped_is_refused_by_name(table: HandWritten, path: str) -> None:
+    table.begin(add(path))
+    with pytest.raises(OutsideTable, match="outside-path"):
+        ForeignTable.open(table.location).rows()
+
+
 @pytest.mark.parametrize("value", ["/", "..", "../..", "%2e%2e", "%252525252525", "file:///x", "", ".", "a//b"])
 def test_a_value_of_a_partition_is_no_step(table: HandWritten, value: str) -> None:
     made = pa.table({"p": [value], "id": [1]})
