@@ -209,6 +209,17 @@ def test_what_was_touched_behind_the_checksum_is_read(
     assert copy.look()[0].read == "log"
 
 
+def test_a_pointer_that_is_touched_without_a_checkpoint_is_read(
+    table: HandWritten, copied: Callable[[HandWritten], Copy]
+) -> None:
+    """A checkpoint of the version itself, and the pointer to it, are written right behind the checksum; that of another is not."""
+    with_checksum(table)
+    (table.path / LAST).write_text("{")
+    copy = copied(table)
+    copy.written = {LAST: BEFORE + timedelta(seconds=1)}
+    assert [note.kind for note in copy.look()[0].notes] == ["last-checkpoint-wrong"]
+
+
 def test_a_log_with_a_hole_is_read(table: HandWritten, copied: Callable[[HandWritten], Copy]) -> None:
     table.commit(4, table.file("p=c/4.parquet", [1], partition={"p": "c"}))
     with_checksum(table, 4)
