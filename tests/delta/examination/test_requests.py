@@ -212,7 +212,7 @@ def test_what_was_touched_behind_the_checksum_is_read(
 def test_a_pointer_that_is_touched_without_a_checkpoint_is_read(
     table: HandWritten, copied: Callable[[HandWritten], Copy]
 ) -> None:
-    """A checkpoint of the version itself, and the pointer to it, are written right behind the checksum; that of another is not."""
+    """A checkpoint of the version itself, and the pointer to it, are written behind its checksum; that of another is not."""
     with_checksum(table)
     (table.path / LAST).write_text("{")
     copy = copied(table)
