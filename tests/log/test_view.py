@@ -12,6 +12,7 @@ from lakewarden.errors import Corrupt
 from lakewarden.log.drain import LogScope
 from lakewarden.log.objects import names
 from lakewarden.log.objects.cache import HeaderCache
+from lakewarden.log.objects.cut import LogCut
 from lakewarden.log.objects.cuts.settle import CutTerms, settle
 from lakewarden.log.objects.log import ObjectReader
 from lakewarden.log.objects.put import WriterTerms
@@ -188,3 +189,13 @@ def test_a_damaged_cut_is_corrupt(store: Store) -> None:
     store.create(names.cut_key(LOG, 1), b'{"upto": 3}')
     with pytest.raises(Corrupt, match=r"cuts/0+1 cannot be read"):
         view_of(store)
+
+
+def test_a_cache_keeps_the_cuts_of_as_many_logs_as_its_bound_allows() -> None:
+    """A server comes by more logs than are in use."""
+    cuts = {name: LogCut(version=3, settled={f"mark{number}": 1 for number in range(40)}) for name in ("a", "b", "c")}
+    cache = HeaderCache(max_notes=100)
+    for name, cut in cuts.items():
+        cache.keep(name, cut, ())
+    assert [cache.cut(name, 3) for name in cuts] == [None, cuts["b"], cuts["c"]]
+    assert cache.cut("c", 2) is None, "of another version"

@@ -18,12 +18,13 @@ class HeaderCache:
     one that was there before.
     """
 
-    def __init__(self, max_chunks: int = 500_000, max_own: int = 1024) -> None:
+    def __init__(self, max_chunks: int = 500_000, max_own: int = 1024, max_notes: int = 1_000_000) -> None:
         self._headers: Recent[str, Header] = Recent(max_chunks)
         """Some 200 bytes each: 100 MB at the default; and as many in views, of which most are the same."""
         self._own: Recent[str, Header] = Recent(max_own)
         """Segments that a writer remembers for who reads the log in its process; one that only writes has few."""
-        self._cuts: dict[str, LogCut] = {}
+        self._cuts: Recent[str, LogCut] = Recent(max_notes)
+        """The last of each log, bounded by what they note, some 100 bytes each: a server comes by more logs than are in use."""
         self._views: Recent[str, ListedLogView] = Recent(max_chunks)
 
     def header(self, key: str) -> Header | None:
@@ -43,7 +44,7 @@ class HeaderCache:
 
     def keep(self, log_id: str, cut: LogCut, headers: Iterable[Header]) -> None:
         if cut.version:
-            self._cuts[log_id] = cut
+            self._cuts.put(log_id, cut, cut.weight)
         for header in headers:
             # A header that is there already is not weighed a second time.
             if self._headers.get(header.key) is not header:

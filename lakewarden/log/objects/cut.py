@@ -102,6 +102,12 @@ class LogCut:
     """Whether there were more than are remembered."""
 
     @property
+    def weight(self) -> int:
+        """For a cache: how many entries of some hundred bytes it has."""
+        lists = (self.carry, self.settled, self.taken, self.closed, self.erased, self.history, self.rewound, self.direct)
+        return 1 + sum(map(len, (*lists, self.published, self.restated, self.keyed)))
+
+    @property
     def last_taken(self) -> int:
         """The last position that is taken, as far as the cut knows."""
         # Lost positions may lie above the last segment that is there; writers go on behind them.
