@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import msgspec
+
 from lakewarden.errors import InvalidArgument, NotFound
 
 
-@dataclass(frozen=True, order=True)
-class TableName:
-    """A table's full name."""
+class TableName(msgspec.Struct, frozen=True, order=True):
+    """A table's full name. A struct, since a request looks some twenty things up by it: it is hashed and compared without a call
+    in Python.
+    """
 
     namespace: str
     name: str

@@ -123,9 +123,8 @@ def _check(context: Context, statement: Statement, queries: Sequence[exp.Expr]) 
 def _about(context: Context, statement: Statement) -> Context:
     """The context with the table that the statement is about, if it is about one: nothing looks it up again."""
     ref: Ref | None = getattr(statement, "table", None)
-    context = replace(context, subject=None)
     if ref is None:
-        return context
+        return context if context.subject is None else replace(context, subject=None)
     name = context.named(ref)
     return replace(context, subject=Subject(ref, name, None if name in context.shadowing else context.guarded(name)))
 
@@ -213,7 +212,7 @@ def execute(bound: BoundStatement, uploads: Mapping[str, Upload]) -> Result:
     LakewardenError: the statement failed.
     """
     bound = bound.entered()
-    statement, context = bound.statement, replace(bound.context, uploads=uploads)
+    statement, context = bound.statement, replace(bound.context, uploads=uploads) if uploads else bound.context
     spec = statement.spec
     result = spec.handler(context, statement)
     if spec.audited is not None and not getattr(statement, "dry_run", False):  # a dry run changes nothing

@@ -11,7 +11,7 @@ from typing import Any, cast
 from sqlglot.tokenizer_core import Token, TokenType
 
 from lakewarden.sql.dialect import QUERIES_BEGIN, Value, count_of, filled, read_whole, tokens_of
-from lakewarden.sql.queries.look_ups import recognized, seen_look_up
+from lakewarden.sql.queries.look_up_texts import keep_text, recognized, seen_look_up, seen_text
 from lakewarden.sql.reader import StatementReader
 from lakewarden.sql.statement import (
     ExecuteAs,
@@ -83,8 +83,16 @@ def parse(text: str, bounds: TextBounds | None = None, params: Sequence[Value] |
     """
     if bounds is not None:
         bounds.check_text(text)
+    if not params and (seen := seen_text(text)) is not None:
+        look_up, number = seen
+        if bounds is not None:
+            bounds.check_tokens(number)
+        return [Query(lambda: cast("Query", read_whole(tokens_of(text), text, _any)).query, look_up)]
     found = tokens_of(text) if params is None else filled(tokens_of(text, numbered=bool(params)), params)
-    return [_statement(tokens, text) for tokens in _divided(found, bounds)]
+    made = [_statement(tokens, text) for tokens in _divided(found, bounds)]
+    if not params and len(made) == 1 and isinstance(made[0], Query) and made[0].look_up is not None:
+        keep_text(text, found, made[0].look_up)
+    return made
 
 
 @dataclass(frozen=True)

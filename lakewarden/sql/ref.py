@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 
-@dataclass(frozen=True)
-class Ref:
+class Ref(msgspec.Struct, frozen=True):
     """A table or view as written; without a namespace, it is in the session's."""
 
     name: str

@@ -18,7 +18,7 @@ from lakewarden.catalog.access import Principal, parse_role
 from lakewarden.catalog.evolution import anew
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.catalog.state.audit import AuditLog
-from lakewarden.errors import SchemaChanged
+from lakewarden.errors import LakewardenError, SchemaChanged
 from lakewarden.maintenance.admin.session_gate import Door
 from lakewarden.sql.bind import BoundStatement, bind, bind_all, execute
 from lakewarden.sql.context import Context, SessionChoices
@@ -62,6 +62,13 @@ def _known(catalog: Catalog, ref: Ref, namespace: str | None) -> Table | None:
     place = ref.namespace or namespace
     table = None if place is None else catalog.tables.get(TableName(place, ref.name))
     return table if table is not None and table.schema.primary_key and not file_columns(table.schema) else None
+
+
+def _anew_if_altered(bound: BoundStatement, uploads: Mapping[str, Upload]) -> Result:
+    try:
+        return execute(bound, uploads)
+    except SchemaChanged:
+        return anew(lambda: execute(bound.now(), uploads))
 
 
 class SqlSession:
@@ -114,8 +121,11 @@ class SqlSession:
 
     def parsed(self, text: str, params: Sequence[Value] | None = None) -> list[Statement]:
         """The statements of a text, for `run`. Raises as `parse`."""
-        with self.block.failing():
+        try:
             return parse(text, self._bounds, params)
+        except LakewardenError:
+            self.block.fail()
+            raise
 
     def run(
         self,
@@ -174,11 +184,10 @@ class SqlSession:
 
     def _executed(self, bound: BoundStatement, uploads: Mapping[str, Upload]) -> Result:
         """Binds and executes again what met an ALTER, of which nothing was done."""
-        with carrying(self._choices.metadata or carried()):
-            try:
-                return execute(bound, uploads)
-            except SchemaChanged:
-                return anew(lambda: execute(bound.now(), uploads))
+        if metadata := self._choices.metadata:
+            with carrying(metadata):
+                return _anew_if_altered(bound, uploads)
+        return _anew_if_altered(bound, uploads)  # and what is carried already stays
 
     def streamed(
         self,

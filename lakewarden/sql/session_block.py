@@ -174,19 +174,13 @@ class SessionBlock:
         self.failed = self.open
 
     @contextmanager
-    def failing(self) -> Iterator[None]:
-        """An error fails the block."""
+    def running(self) -> Iterator[None]:
+        """Around statements that run: an error fails the block, which waits from their end on."""
         try:
             yield
         except LakewardenError:
             self.fail()
             raise
-
-    @contextmanager
-    def running(self) -> Iterator[None]:
-        """Around statements that run: as `failing`, and the block waits from their end on."""
-        with self.failing():
-            yield
         self._used = self._clock()
 
     @contextmanager

@@ -21,9 +21,11 @@ def uploads_for(statements: Iterable[Statement], files: Mapping[str, File], sett
         InvalidArgument: there are too many files, or one cannot be read, is too large, or does not occur in the text exactly
             once: a file belongs to one row.
     """
+    named = [name for statement in statements for name in statement.file_names()]
+    if not files and not named:
+        return {}
     if len(files) > settings.max_per_request:
         raise InvalidArgument(f"{len(files)} files are attached; {settings.max_per_request} are allowed")
-    named = [name for statement in statements for name in statement.file_names()]
     for name in named:
         if name not in files:
             raise InvalidArgument(f"FILE({name!r}): no such file is attached; there are {', '.join(map(repr, files)) or 'none'}")

@@ -15,11 +15,14 @@ from lakewarden import Lakehouse
 from lakewarden.catalog.column_types import ColumnType
 from lakewarden.errors import FailedPrecondition, LakewardenError, PermissionDenied
 from lakewarden.sql.dialect import Scalar
-from lakewarden.sql.queries.look_ups import _kept, exact_value
+from lakewarden.sql.parse import parse
+from lakewarden.sql.queries.look_up_texts import _kept, _kept_texts
+from lakewarden.sql.queries.look_ups import exact_value
 from lakewarden.sql.query_engine.workers.engine import Workers
 from lakewarden.sql.query_engine.workers.messages import EngineRequest
 from lakewarden.sql.results import QueryStrategy, ResultRows
 from lakewarden.sql.session import SqlSession
+from lakewarden.sql.statements.query import Query
 from lakewarden.tables.freshness import Freshness
 from tests.fixtures.examples import examples
 
@@ -402,3 +405,30 @@ def test_a_block_sees_what_it_wrote(lake: Lakehouse, own: SqlSession) -> None:
     finally:
         writer.sql("ROLLBACK")
     assert _rows(writer, _TEXT) == [{"v": "shared"}]
+
+
+_HARD = (
+    *("'it''s'", "''", "'a' 'b'", "1.5", "7e5", ".5", "x'41'", "E'a'", "'a\\'", "007", "1_000", "0x1F", "-7", "'--'", "'?'"),
+    *("'/*' /* 1 */", "1 -- 2", "$$a$$", '"id"', "'\u00e4'", "'\n'", "9", "'plain'", "id", "1a", "'a'7", "7'a'"),
+)
+
+
+@pytest.mark.parametrize("first", _HARD)
+def test_a_text_that_is_known_by_its_characters_means_what_its_tokens_mean(first: str) -> None:
+    """Whatever was seen first: each other text is looked up by what its own tokens say, or parsed."""
+
+    def read(text: str) -> object:
+        try:
+            (statement,) = parse(text)
+        except LakewardenError as error:
+            return error.code
+        assert isinstance(statement, Query)
+        return statement.look_up, statement.query
+
+    texts = [f"SELECT a, {value} FROM app.t WHERE id = {value}" for value in (first, *_HARD)]
+    found = [read(text) for text in texts]
+    assert _kept_texts._values or first not in ("9", "'plain'")
+    for text, seen in zip(texts, found, strict=True):
+        _kept_texts._values.clear()
+        _kept._values.clear()
+        assert read(text) == seen, text

@@ -22,8 +22,11 @@ class Door:
 
     def allow(self, act: Act, table: GuardedTable | None = None) -> None:
         """As `gate.allow`; a denial is noted first."""
-        with self.watched("warehouse" if table is None else f"table:{table.name}"):
+        try:
             allow(self.principal, act, table)
+        except PermissionDenied as denied:
+            self._note("warehouse" if table is None else f"table:{table.name}", denied)
+            raise
 
     @contextmanager
     def watched(self, target: str) -> Iterator[None]:
@@ -31,8 +34,11 @@ class Door:
         try:
             yield
         except PermissionDenied as denied:
-            self.audit.note(self.principal, "DENIED", target, denied.message)
+            self._note(target, denied)
             raise
+
+    def _note(self, target: str, denied: PermissionDenied) -> None:
+        self.audit.note(self.principal, "DENIED", target, denied.message)
 
     def execute_as(self, catalog: Catalog, user: str) -> Door:
         """The gate for another user, for EXECUTE AS USER; recorded whether allowed or not.

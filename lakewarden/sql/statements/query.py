@@ -12,7 +12,8 @@ from sqlglot import exp
 from lakewarden.sql.context import Context
 from lakewarden.sql.dialect import QUERIES_BEGIN
 from lakewarden.sql.queries import select
-from lakewarden.sql.queries.look_ups import LookUp, bound_look_up
+from lakewarden.sql.queries.look_up_texts import LookUp
+from lakewarden.sql.queries.look_ups import bound_look_up
 from lakewarden.sql.queries.select import SpooledRows
 from lakewarden.sql.query_engine.engine import Limits
 from lakewarden.sql.reader import StatementReader

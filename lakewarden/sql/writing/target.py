@@ -112,9 +112,12 @@ def columns_named(schema: TableSchema, names: Sequence[str]) -> list[SchemaColum
     Raises:
         InvalidArgument: a column does not exist, or is named twice.
     """
-    found = [column_of(schema, name) for name in names] or list(schema.shown)
-    twice = next((column.name for column in found if found.count(column) > 1), None)
-    if twice is not None:
+    if not names:
+        return list(schema.shown)
+    found = [column_of(schema, name) for name in names]
+    several = [column.name for column in found]
+    if len(set(several)) < len(several):
+        twice = next(name for name in several if several.count(name) > 1)
         raise InvalidArgument(f"column {twice!r} is named twice")
     return found
 
@@ -125,10 +128,11 @@ def column_of(schema: TableSchema, name: str) -> SchemaColumn:
     """
     if name.lower() == SEQ:
         raise InvalidArgument("column _seq is assigned by the log and cannot be written")
-    found = next((column for column in schema.columns if column.name.lower() == name.lower()), None)
-    if found is None:
-        raise InvalidArgument(f"there is no column {name!r}; the columns are {', '.join(schema.names)}")
-    return found
+    wanted = name.lower()
+    for column in schema.columns:
+        if column.name.lower() == wanted:
+            return column
+    raise InvalidArgument(f"there is no column {name!r}; the columns are {', '.join(schema.names)}")
 
 
 # Writes the rows of a query that are too many to be in memory together: through the write log, by one position.

@@ -114,10 +114,11 @@ def rows_of_values(context: Context, values: exp.Values, columns: Sequence[Schem
             names = ", ".join(column.name for column in columns)
             raise InvalidArgument(f"{len(row)} values are given for {len(columns)} columns, which are {names}")
     found = [[_plain(cell, column) for cell, column in zip(row, columns, strict=True)] for row in cells]
-    if not any(value is _COMPUTED for row in found for value in row):
+    places = [(y, x) for y, row in enumerate(found) for x, value in enumerate(row) if value is _COMPUTED or type(value) is _Own]
+    if places and not any(value is _COMPUTED for row in found for value in row):
         now = context.warehouse.clock()
         found = [[_own(context, value, now) for value in row] for row in found]
-    places = [(y, x) for y, row in enumerate(found) for x, value in enumerate(row) if _is_open(value)]
+        places = []
     for start in range(0, len(places), _AT_ONCE):
         part = places[start : start + _AT_ONCE]
         for (y, x), value in zip(part, _computed(context, [cells[y][x] for y, x in part]), strict=True):
@@ -140,10 +141,6 @@ def fitting(column: SchemaColumn, value: object) -> object:
     if whole and isinstance(value, (float, Decimal)) and -_WHOLE < value < _WHOLE and value == int(value):
         return int(value)
     return value
-
-
-def _is_open(value: object) -> bool:
-    return value is _COMPUTED or isinstance(value, _Own)
 
 
 def _own(context: Context, value: object, now: datetime) -> object:

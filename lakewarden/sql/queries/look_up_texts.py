@@ -1,0 +1,228 @@
+"""Recognizes look-ups: `SELECT columns FROM table WHERE column = literal AND …`, and nothing else.
+
+The shape of a text is its tokens without the values of its literals. A text whose shape was seen before is not parsed again.
+What is kept holds names alone: no value of a user, no right, and nothing of what the names mean, which each run looks up.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from sqlglot import exp
+from sqlglot.tokenizer_core import Token, TokenType
+
+from lakewarden.base.recent import Recent
+from lakewarden.sql.plain_values import name_of
+from lakewarden.sql.ref import Ref
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A literal of a look-up. Its value is not part of it: `place` counts among the literals of the text."""
+
+    place: int
+    is_string: bool
+    negative: bool = False
+
+
+@dataclass(frozen=True)
+class ShownItem:
+    """What a look-up shows: a column by its name as written, a literal, or all columns; and the name that the text gives it."""
+
+    what: str | Constant | None
+    alias: str | None = None
+
+
+@dataclass(frozen=True)
+class LookUpShape:
+    """`SELECT columns FROM table WHERE column = literal AND …` without its values: names alone, so that it may be kept."""
+
+    table: Ref
+    alias: str
+    """By which columns may be qualified."""
+    shown: tuple[ShownItem, ...]
+    key: tuple[tuple[str, Constant], ...]
+    """The columns that are compared, as written: whether they are the key is for the table at hand."""
+
+
+@dataclass(frozen=True)
+class LookUp:
+    """A query of one row by its key, with the literals of its text in order."""
+
+    shape: LookUpShape
+    literals: tuple[str, ...]
+
+    def text(self, constant: Constant) -> str:
+        return f"-{self.literals[constant.place]}" if constant.negative else self.literals[constant.place]
+
+
+_LITERALS = frozenset({TokenType.NUMBER, TokenType.STRING})
+_MOST_TOKENS = 200
+"""Of a look-up that is recognized: some fifty columns."""
+
+_MOST_CHARACTERS = 1 << 18
+"""Of the names in all shapes that are kept: of a thousand to ten thousand texts, in some 20 MB with their tokens."""
+
+_ShapeKey = tuple[tuple[TokenType, str], ...]
+
+_kept: Recent[_ShapeKey, LookUpShape] = Recent(_MOST_CHARACTERS, share=64)
+
+_STRING = re.compile(r"'([^'\\]*)'")
+_NUMBER = re.compile(r"(?<![A-Za-z_0-9.])([0-9]+)(?![A-Za-z_0-9.])")
+_LITERAL = re.compile(f"{_STRING.pattern}|{_NUMBER.pattern}")
+_PLAIN = re.compile(r"[A-Za-z_0-9 \n.,*=']*")
+"""Of a text without the values of its literals: nothing that could be a comment, a name in quotes, a parameter or a sign."""
+
+_MOST_OF_A_TEXT = 2_000
+"""Characters."""
+
+
+@dataclass(frozen=True)
+class SeenText:
+    """What texts that differ in their literals alone look up."""
+
+    shape: LookUpShape
+    tokens: int
+    """How many each has, for the bounds of a session."""
+
+
+_kept_texts: Recent[str, SeenText] = Recent(_MOST_CHARACTERS, share=64)
+
+
+def seen_text(text: str) -> tuple[LookUp, int] | None:
+    """What a text looks up, and its number of tokens, if one was seen before that differs in its literals alone: then nothing
+    divides it into tokens, which is a third of a look-up's calls.
+    """
+    if len(text) > _MOST_OF_A_TEXT or (found := _kept_texts.get(_skeleton(text))) is None:
+        return None
+    return LookUp(found.shape, _literals_in(text)), found.tokens
+
+
+def keep_text(text: str, tokens: Sequence[Token], look_up: LookUp) -> None:
+    """Keeps what the text looks up, unless its literals are others by its tokens than by its characters: `'it''s'`, `1.5`. Where
+    they are the same for one text, they are for each with this skeleton: it has what is left of all others.
+    """
+    skeleton = _skeleton(text)
+    if len(text) <= _MOST_OF_A_TEXT and _PLAIN.fullmatch(skeleton) and _literals_in(text) == look_up.literals:
+        _kept_texts.put(skeleton, SeenText(look_up.shape, len(tokens)), len(skeleton))
+
+
+def _skeleton(text: str) -> str:
+    """The text without the values of its literals."""
+    return _NUMBER.sub("0", _STRING.sub("''", text))
+
+
+def _literals_in(text: str) -> tuple[str, ...]:
+    return tuple([number or string for string, number in _LITERAL.findall(text)])
+
+
+def seen_look_up(tokens: Sequence[Token]) -> LookUp | None:
+    """What a text looks up, if a text of this shape was seen before; then nothing parses it."""
+    if len(tokens) > _MOST_TOKENS or tokens[0].token_type is not TokenType.SELECT:
+        return None
+    shape = _kept.get(_shape_key(tokens))
+    return None if shape is None else LookUp(shape, _literals(tokens))
+
+
+def recognized(tokens: Sequence[Token], query: exp.Query) -> LookUp | None:
+    """What a query looks up, if it is a look-up; its shape is then kept."""
+    if len(tokens) > _MOST_TOKENS or tokens[0].token_type is not TokenType.SELECT:
+        return None
+    found = _Reader()
+    shape, literals = found.shape(query), _literals(tokens)
+    if shape is None or tuple(found.literals) != literals:  # each literal of the text is one of the look-up, in this order
+        return None
+    key = _shape_key(tokens)
+    _kept.put(key, shape, sum(len(text) for _, text in key))
+    return LookUp(shape, literals)
+
+
+def _literals(tokens: Sequence[Token]) -> tuple[str, ...]:
+    return tuple([token.text for token in tokens if token.token_type in _LITERALS])
+
+
+def _shape_key(tokens: Sequence[Token]) -> _ShapeKey:
+    return tuple([(token.token_type, "" if token.token_type in _LITERALS else token.text) for token in tokens])
+
+
+class _NoLookUp(Exception):
+    """The query has a part that a look-up has not."""
+
+
+class _Reader:
+    """Takes the tree of a query apart, its literals in the order of the text."""
+
+    def __init__(self) -> None:
+        self.literals: list[str] = []
+
+    def shape(self, query: exp.Query) -> LookUpShape | None:
+        """None for a query that has any other part."""
+        try:
+            return self._shape(query)
+        except _NoLookUp:
+            return None
+
+    def _shape(self, query: exp.Query) -> LookUpShape:
+        _only(query, exp.Select, "expressions", "from_", "where")
+        source = _only(query.args.get("from_"), exp.From, "this").this
+        _only(source, exp.Table, "this", "db", "alias")
+        _only(source.this, exp.Identifier, "this", "quoted")
+        if source.args.get("alias"):
+            _only(source.args["alias"], exp.TableAlias, "this")
+        ref, alias = Ref(source.name, source.db or None), source.alias_or_name
+        shown = tuple(self._item(each, alias) for each in query.expressions)
+        where = _only(query.args.get("where"), exp.Where, "this").this
+        return LookUpShape(ref, alias, shown, tuple(self._compared(part, alias) for part in _parts(where)))
+
+    def _item(self, node: exp.Expr, alias: str) -> ShownItem:
+        if isinstance(node, exp.Alias):
+            _only(node, exp.Alias, "this", "alias")
+            what = self._what(node.this, alias)
+            return ShownItem(what, node.alias)
+        return ShownItem(None) if type(node) is exp.Star and not any(node.args.values()) else ShownItem(self._what(node, alias))
+
+    def _what(self, node: exp.Expr, alias: str) -> str | Constant:
+        return self._constant(node) if isinstance(node, exp.Literal) else _named_column(node, alias)
+
+    def _compared(self, node: exp.Expr, alias: str) -> tuple[str, Constant]:
+        _only(node, exp.EQ, "this", "expression")
+        one, other = node.this, node.expression
+        column, value = (one, other) if isinstance(one, exp.Column) else (other, one)
+        return _named_column(column, alias), self._constant(value)
+
+    def _constant(self, node: exp.Expr, *, negative: bool = False) -> Constant:
+        """A literal, or a negative number, which is in brackets where it comes from a parameter."""
+        if type(node) is exp.Paren and type(node.this) is exp.Neg:
+            return self._constant(node.this)
+        if type(node) is exp.Neg and not negative and not node.this.is_string:
+            return self._constant(node.this, negative=True)
+        _only(node, exp.Literal, "this", "is_string")
+        self.literals.append(str(node.this))
+        return Constant(len(self.literals) - 1, bool(node.is_string), negative)
+
+
+def _named_column(node: exp.Expr, alias: str) -> str:
+    column = _only(node, exp.Column, "this", "table")
+    _only(column.this, exp.Identifier, "this", "quoted")
+    table = column.text("table").lower()
+    if name_of(column) or table not in ("", alias.lower()):
+        raise _NoLookUp
+    return column.name
+
+
+def _parts(condition: exp.Expr) -> Iterator[exp.Expr]:
+    """In the order of the text."""
+    if type(condition) is exp.And:
+        yield from _parts(condition.this)
+        yield from _parts(condition.expression)
+    else:
+        yield condition
+
+
+def _only(node: object, kind: type[exp.Expr], *parts: str) -> exp.Expr:
+    """The node, if it is of this kind and has no other parts."""
+    if type(node) is not kind or any(part and name not in parts for name, part in node.args.items()):
+        raise _NoLookUp
+    return node
