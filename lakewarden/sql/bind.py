@@ -123,8 +123,10 @@ def _check(context: Context, statement: Statement, queries: Sequence[exp.Expr]) 
 def _about(context: Context, statement: Statement) -> Context:
     """The context with the table that the statement is about, if it is about one: nothing looks it up again."""
     ref: Ref | None = getattr(statement, "table", None)
+    if context.subject is not None:  # of an earlier state of the catalog, where the statement is bound again
+        context = replace(context, subject=None)
     if ref is None:
-        return context if context.subject is None else replace(context, subject=None)
+        return context
     name = context.named(ref)
     return replace(context, subject=Subject(ref, name, None if name in context.shadowing else context.guarded(name)))
 
