@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import msgspec
-
 from lakewarden.errors import InvalidArgument, NotFound
 
 
-class TableName(msgspec.Struct, frozen=True, order=True):
-    """A table's full name. A struct, since a request looks some twenty things up by it: it is hashed and compared without a call
-    in Python.
-    """
+@dataclass(frozen=True, order=True)
+class TableName:
+    """A table's full name."""
 
     namespace: str
     name: str
