@@ -29,6 +29,7 @@ class PanicException(BaseException):  # pyo3's own name, by which it is told
     (DeltaError("Kernel error: Unsupported minimum reader version 99"), Unsupported),
     (DeltaError("Kernel error: Json error: broken"), Corrupt),
     (OSError("Unable to copy data to file\n \x1b[31m↳\x1b[0m No space left on device (os error 28)"), StorageRefused),
+    (OSError(f"Unable to copy {'long/' * 200}x: No space left on device (os error 28)"), StorageRefused),
     (OSError(errno.EROFS, "Read-only file system"), StorageRefused),
     (OSError("Generic S3 error: server returned 403 Forbidden"), StorageRefused),
     (OSError("error sending request: Connection refused (os error 111)"), StorageUnavailable),

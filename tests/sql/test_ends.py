@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
 import pytest
 from deltalake import DeltaTable, write_deltalake
+from pyspark.sql import SparkSession
 
 from lakewarden import Lakehouse
 from lakewarden.sql.results import ResultRows
@@ -58,28 +59,74 @@ _STATES: Mapping[str, Callable[[Lakehouse], object]] = {
 @pytest.mark.disk
 @pytest.mark.parametrize("type_", _ENDS)
 def test_each_end_is_found_wherever_it_lies(warehouse_uri: str, type_: str) -> None:
-    values = [value if type_ in _BARE else f"'{value}'" for value in _ENDS[type_]]
+    values = _literals(type_)
     with Lakehouse.open(warehouse_uri) as lake:
         lake.sql("CREATE NAMESPACE app")
-        lake.sql(f"CREATE SHARED TABLE app.k (v {type_} PRIMARY KEY, w {type_}, n INT)")
-        lake.sql(f"CREATE SHARED TABLE app.p (n INT PRIMARY KEY, v {type_}) PARTITION BY (v)")
-        for number, value in enumerate(values):
-            lake.sql(f"INSERT INTO app.k VALUES ({value}, {value}, {number}); INSERT INTO app.p VALUES ({number}, {value})")
-            if number == len(values) // 2:
-                lake.flush()
+        _filled(lake, "k", "p", type_)
         for state, reach in _STATES.items():
             reach(lake)
-            for number, value in enumerate(values):
-                for column, table in (("v", "k"), ("w", "k"), ("v", "p")):
-                    assert _found(lake, table, f"{column} = {value}") == [number], (state, table, value)
-                assert _found(lake, "k", f"w >= {value}") == [*range(number, len(values))], (state, value)
-                assert _found(lake, "k", f"w < {value}") == [*range(number)], (state, value)
+            _all_found(lake, "k", "p", values, state)
         _in_the_past(lake, values[-1], len(values) - 1)
-        lake.sql(f"UPDATE app.k SET n = 100 WHERE v = {values[-1]}; DELETE FROM app.k WHERE w = {values[0]}")
-        lake.sql(f"DELETE FROM app.p WHERE v = {values[-1]}")
+        _changed_where_they_lie(lake, "k", "p", values)
+
+
+_SPARKS_OWN = ("TIMESTAMP", "DECIMAL(18,2)", "TEXT")
+"""Types whose bounds Spark writes in a way of its own: in milliseconds, as numbers, cut short."""
+
+
+@pytest.mark.slow
+@pytest.mark.disk
+@pytest.mark.parametrize("types", [
+    pytest.param(_SPARKS_OWN, id="with bounds of Spark's own"),
+    pytest.param([type_ for type_ in _ENDS if type_ not in _SPARKS_OWN], id="others", marks=pytest.mark.night),
+])  # fmt: skip
+def test_each_end_is_found_behind_a_compaction_by_spark(warehouse_uri: str, spark: SparkSession, types: Sequence[str]) -> None:
+    names = {type_: (f"k{number}", f"p{number}") for number, type_ in enumerate(types)}
+    with Lakehouse.open(warehouse_uri) as lake:
+        lake.sql("CREATE NAMESPACE app")
+        for type_, (keyed, parted) in names.items():
+            _filled(lake, keyed, parted, type_)
         lake.flush()
-        assert _found(lake, "k", "true") == [*range(1, len(values) - 1), 100]
-        assert _found(lake, "p", "true") == [*range(len(values) - 1)]
+        for type_, (keyed, parted) in names.items():
+            table = path_of(lake.warehouse.uri) / "data" / "app" / keyed
+            before = DeltaTable(str(table)).version()
+            spark.sql(f"OPTIMIZE delta.`{table}`")
+            assert DeltaTable(str(table)).version() == before + 1, "two files were joined"
+            _all_found(lake, keyed, parted, _literals(type_), "compacted by Spark")
+            _changed_where_they_lie(lake, keyed, parted, _literals(type_))
+
+
+def _literals(type_: str) -> list[str]:
+    return [value if type_ in _BARE else f"'{value}'" for value in _ENDS[type_]]
+
+
+def _filled(lake: Lakehouse, keyed: str, parted: str, type_: str) -> None:
+    """Creates a table by key and one by partition, and writes each end; half of them are flushed by themselves."""
+    values = _literals(type_)
+    lake.sql(f"CREATE SHARED TABLE app.{keyed} (v {type_} PRIMARY KEY, w {type_}, n INT)")
+    lake.sql(f"CREATE SHARED TABLE app.{parted} (n INT PRIMARY KEY, v {type_}) PARTITION BY (v)")
+    for number, value in enumerate(values):
+        lake.sql(f"INSERT INTO app.{keyed} VALUES ({value}, {value}, {number})")
+        lake.sql(f"INSERT INTO app.{parted} VALUES ({number}, {value})")
+        if number == (len(values) - 1) // 2:
+            lake.flush()
+
+
+def _all_found(lake: Lakehouse, keyed: str, parted: str, values: Sequence[str], state: str) -> None:
+    for number, value in enumerate(values):
+        for column, table in (("v", keyed), ("w", keyed), ("v", parted)):
+            assert _found(lake, table, f"{column} = {value}") == [number], (state, table, value)
+        assert _found(lake, keyed, f"w >= {value}") == [*range(number, len(values))], (state, value)
+        assert _found(lake, keyed, f"w < {value}") == [*range(number)], (state, value)
+
+
+def _changed_where_they_lie(lake: Lakehouse, keyed: str, parted: str, values: Sequence[str]) -> None:
+    last = len(values) - 1
+    lake.sql(f"UPDATE app.{keyed} SET n = 100 WHERE v = {values[-1]}; DELETE FROM app.{keyed} WHERE w = {values[0]}")
+    lake.sql(f"DELETE FROM app.{parted} WHERE v = {values[-1]}")
+    lake.flush()
+    assert _found(lake, keyed, "true") == [*range(1, last), 100]
+    assert _found(lake, parted, "true") == [*range(last)]
 
 
 def _in_the_past(lake: Lakehouse, value: str, number: int) -> None:
