@@ -42,7 +42,7 @@ from lakewarden.log.logs import reader_of
 from lakewarden.maintenance.erase.other_storages import clear, places_elsewhere
 from lakewarden.maintenance.erase.verification import tables_of_users, what_to_search
 from lakewarden.maintenance.plans.store import PlanLog
-from lakewarden.maintenance.survey.survey_store import hide_user
+from lakewarden.maintenance.survey.survey_store import forget_user
 from lakewarden.maintenance.vacuum.sweep import bury
 from lakewarden.maintenance.verify.search import ErasureSearch, SearchResult, search
 from lakewarden.storage.buckets import remove_old_versions, remove_uploads
@@ -317,7 +317,7 @@ def _hide(warehouse: Warehouse, jobs: JobLog, request: ErasureRequest, tables: s
     mark = tally.erasure.mark
     audit = AuditLog(warehouse.state, warehouse.clock, warehouse.new_id)
     jobs.hide_user(user, mark, lambda found: tally.note(replace(tally.counts, jobs=max(tally.counts.jobs, found))))
-    hide_user(warehouse, user, mark)  # in the paths of surveyed tables, and what is said of them
+    forget_user(warehouse, user, mark)  # in the paths of surveyed tables, and what is said of them
     audit.hide_user(user, mark, lambda found: tally.note(replace(tally.counts, audit=max(tally.counts.audit, found))))
 
 

@@ -45,25 +45,21 @@ def keep_look(state: ObjectStore, place: str, parts: Iterable[bytes], count: int
     return keys
 
 
-def rewrite_looks(state: ObjectStore, change: Callable[[bytes], bytes]) -> int:
-    """Changes every object of every look, those of unfinished ones too; returns how many changed.
+def remove_naming(state: ObjectStore, keys: Iterable[str], is_named: Callable[[bytes], bool]) -> None:
+    """Removes those of these objects that name somebody, of unfinished looks too.
 
-    Args:
-        change: of bytes to bytes; the same ones where nothing is to change.
+    Removed, and not changed: of two erasures at once, each would write back whom the other had taken out. A look without one of
+    its objects does not count.
     """
-    return rewrite_objects(state, state.keys(ROOT), change)
-
-
-def rewrite_objects(state: ObjectStore, keys: Iterable[str], change: Callable[[bytes], bytes]) -> int:
-    """The same of these objects. One that was removed meanwhile, and comes back by this, is of an older look, and not read."""
-    changed = 0
     for key in keys:
         with suppress(Missing):
-            data = state.get(key)
-            if (made := change(data)) != data:
-                state.put(key, made)
-                changed += 1
-    return changed
+            if is_named(state.get(key)):
+                state.delete([key])
+
+
+def look_keys(state: ObjectStore) -> list[str]:
+    """The objects of every look."""
+    return [*state.keys(ROOT)]
 
 
 def _whole(keys: Iterable[str]) -> list[list[str]]:

@@ -10,11 +10,11 @@ from __future__ import annotations
 import dataclasses
 import logging
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from functools import cache, partial
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, Literal, cast, get_args, get_origin, get_type_hints
 
 import msgspec
@@ -26,7 +26,7 @@ from lakewarden.delta.examination.kinds import Verdict
 from lakewarden.maintenance.planning.users import known_users
 from lakewarden.maintenance.survey.hidden_names import HiddenNames
 from lakewarden.maintenance.survey.last_look import LastLook, SeenTable, SeenTables, TableDigest
-from lakewarden.maintenance.survey.survey_looks import keep_look, kept_look, rewrite_looks, rewrite_objects
+from lakewarden.maintenance.survey.survey_looks import keep_look, kept_look, look_keys, remove_naming
 from lakewarden.maintenance.survey.table_survey import TableSurvey
 from lakewarden.storage.paths import without_id
 from lakewarden.tables.warehouse import Warehouse
@@ -87,20 +87,20 @@ def keep(warehouse: Warehouse, place: str, look: LastLook, now: datetime) -> Sur
     made = sums.of(hide(place), now, name[:_ID_DIGITS])
     keys.append(keep_survey_sums(warehouse.state, name, made))
     erased = HiddenNames((), warehouse.erasures.mark, warehouse.erasures.erased())
-    rewrite_objects(warehouse.state, keys, partial(_without, erased.in_sentence))
+    remove_naming(warehouse.state, keys, partial(_names, erased.in_sentence))
     return made
 
 
-def hide_user(warehouse: Warehouse, user: str, mark: str) -> int:
-    """Puts the keyed hash in place of a user's id in all that is kept of surveys; returns how many objects changed."""
-    names = HiddenNames((user,), lambda _: mark)
+def forget_user(warehouse: Warehouse, user: str, mark: str) -> None:
+    """Removes what is kept of surveys and names the user, in any spelling: of those who were known when it was kept, nothing
+    does."""
+    names, state = HiddenNames((user,), lambda _: mark), warehouse.state
 
     def hide(text: str) -> str:
         """Words first: in a sentence, too, and with spaces. Then what other programs escape in their own ways."""
         return names.in_sentence(without_id(text, user, mark))
 
-    change = partial(_without, hide)
-    return rewrite_looks(warehouse.state, change) + rewrite_objects(warehouse.state, survey_sum_keys(warehouse.state), change)
+    remove_naming(state, [*look_keys(state), *survey_sum_keys(state)], partial(_names, hide))
 
 
 def hidden_names(warehouse: Warehouse) -> HiddenNames:
@@ -175,40 +175,26 @@ def _values(column: _Column, kept: pa.ChunkedArray[Any]) -> list[Any]:
     return [read(value) for value in values]
 
 
-def _without(hide: Hide, data: bytes) -> bytes:
-    """An object with its texts changed, of a look or of its sums; what cannot be read is emptied: it is derived, and may name
-    anybody."""
+def _names(hide: Hide, data: bytes) -> bool:
+    """Whether a text of an object, of a look or of its sums, is to be hidden. What cannot be read may name anybody."""
     with suppress(pa.ArrowException, msgspec.MsgspecError, ValueError, KeyError, TypeError, OSError):
-        return _without_in_sums(hide, data) if data[:1] == b"{" else _without_in_look(hide, data)
-    return b""
+        return any(hide(text) != text for text in (_texts_of_sums if data[:1] == b"{" else _texts_of_look)(data))
+    return True
 
 
-def _without_in_look(hide: Hide, data: bytes) -> bytes:
-    read = _table(data)
-    made = read
-    for name, change in (("path", hide), ("error", hide), ("damage", partial(_without_in_damage, hide))):
-        made = _changed(made, name, [change(value) for value in cast("list[Any]", made.column(name).to_pylist())])
-    return data if made.equals(read) else _stream(made)
-
-
-def _without_in_damage(hide: Hide, kept: bytes) -> bytes:
-    said = msgspec.json.decode(kept)
-    return msgspec.json.encode([each | {"detail": hide(each["detail"])} for each in said]) if said else kept
-
-
-def _without_in_sums(hide: Hide, data: bytes) -> bytes:
+def _texts_of_sums(data: bytes) -> Iterator[str]:
     sums = msgspec.json.decode(data, type=SurveySums)
-    worst = {
-        verdict: [msgspec.structs.replace(one, path=hide(one.path), detail=hide(one.detail)) for one in tables]
-        for verdict, tables in sums.worst.items()
-    }
-    made = msgspec.structs.replace(sums, place=hide(sums.place), worst=worst)
-    return data if made == sums else msgspec.json.encode(made)
+    yield sums.place
+    for each in chain(*sums.worst.values()):
+        yield from (each.path, each.detail)
 
 
-def _changed(table: pa.Table, name: str, values: Sequence[object]) -> pa.Table:
-    place = table.schema.get_field_index(name)
-    return table.set_column(place, table.schema.field(name), pa.array(values, table.schema.field(name).type))
+def _texts_of_look(data: bytes) -> Iterator[str]:
+    kept = _table(data)
+    for name in ("path", "error"):
+        yield from cast("list[str]", kept.column(name).to_pylist())
+    for damage in cast("list[bytes]", kept.column("damage").to_pylist()):
+        yield from (each["detail"] for each in msgspec.json.decode(damage))
 
 
 def _table(data: bytes) -> pa.Table:

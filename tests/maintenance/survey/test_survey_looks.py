@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lakewarden.errors import StorageUnavailable
-from lakewarden.maintenance.survey.survey_looks import keep_look, kept_look, rewrite_looks
+from lakewarden.maintenance.survey.survey_looks import keep_look, kept_look, look_keys, remove_naming
 from lakewarden.storage.local import LocalObjects
 
 _IDS = count(1)
@@ -111,17 +111,30 @@ def test_a_reader_begins_again_where_the_look_was_replaced(state: LocalObjects) 
     assert kept_look(Replaced(str(state.uri)), "p") == [b"3", b"4"]
 
 
-def test_a_change_of_an_older_look_brings_it_not_back(state: LocalObjects) -> None:
-    """An erasure reads an object, sleeps while it is replaced, and writes it."""
-    keep_look(state, "p", [b"1"], 1, _new_id)
+def test_two_erasures_at_once_bring_nobody_back(state: LocalObjects) -> None:
+    """The second reads what the first has read, and acts behind it."""
+    for place, data in (("p", b"ann and bob"), ("q", b"bob"), ("r", b"eve")):
+        keep_look(state, place, [data], 1, _new_id)
+    other = LocalObjects(str(state.uri))
+
+    def names_ann(data: bytes) -> bool:
+        remove_naming(other, look_keys(other), lambda found: b"bob" in found)
+        return b"ann" in data
+
+    remove_naming(state, look_keys(state), names_ann)
+    assert [kept_look(state, place) for place in "pqr"] == [[], [], [b"eve"]]
+
+
+def test_a_look_that_is_kept_meanwhile_stays(state: LocalObjects) -> None:
+    """An erasure reads an object, and sleeps while it is replaced."""
+    keep_look(state, "p", [b"ann"], 1, _new_id)
     writer = LocalObjects(str(state.uri))
 
-    def change(data: bytes) -> bytes:
-        if data == b"1":
-            keep_look(writer, "p", [b"2"], 1, _new_id)
-        return data + b"!"
+    def named(data: bytes) -> bool:
+        keep_look(writer, "p", [b"2"], 1, _new_id)
+        return data == b"ann"
 
-    rewrite_looks(state, change)
+    remove_naming(state, look_keys(state), named)
     assert kept_look(state, "p") == [b"2"]
 
 
