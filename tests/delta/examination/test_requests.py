@@ -186,6 +186,9 @@ def test_a_checksum_of_a_commit_that_was_overwritten(table: HandWritten, copied:
     assert (seen.read, [note.kind for note in seen.notes], seen.verdict) == ("log", ["hollow"], "damaged")
     copy.written = dict.fromkeys(copy.store.keys(""), LATER) | {CRC: BEFORE}
     assert copy.look()[0].read == "log"
+    copy.store.put("p=a/of-nobody.parquet", b"?")
+    copy.written = {log(3): LATER, "p=a/of-nobody.parquet": LATER + timedelta(seconds=1)}
+    assert copy.look()[0].read == "log", "a file that no commit names says nothing of a copy"
 
 
 def test_the_times_of_a_copy_say_nothing_of_a_checksum(table: HandWritten, copied: Callable[[HandWritten], Copy]) -> None:
