@@ -82,7 +82,7 @@ def inferred(statement: Statement, tables: Mapping[str, Table]) -> dict[int, Kin
             _add(found, rows, _columns(rows, tables))
             if target is not None:
                 _add_values(found, rows, target, names)
-        case Update(table, assignments, where) if (target := tables.get(_name(table))) is not None:
+        case Update(table=table, assignments=assignments, where=where) if (target := tables.get(_name(table))) is not None:
             columns = _of([target])
             for each in assignments:
                 _add_at(found, each.value, columns.get(each.column.lower()))

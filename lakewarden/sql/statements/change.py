@@ -5,7 +5,7 @@ write came in between, it reads and decides again.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import pyarrow as pa
@@ -29,13 +29,11 @@ from lakewarden.tables.intake import Revision
 
 
 @dataclass(frozen=True)
-class Update(RowWrite):
-    """`where` is None where the text has none, which only K3's rules allow."""
+class ConditionalWrite(RowWrite):
+    """Its WHERE decides which rows. `where` is None where the text has none, which only K3's rules allow."""
 
-    assignments: tuple[Assignment, ...]
     where: exp.Expr | None
     alias: str | None = None
-    verb: ClassVar[Verb] = "UPDATE"
 
     @property
     def form(self) -> None:
@@ -45,8 +43,23 @@ class Update(RowWrite):
     def condition(self) -> exp.Expr | None:
         return self.where
 
+    @property
+    def chosen(self) -> exp.Expr:
+        """The condition of the rows, for a query that may change it."""
+        return exp.true() if self.where is None else self.where.copy()
+
     def check_complete(self, context: Context) -> None:
-        check_where(context, self)
+        """Raises:
+        InvalidArgument: it has no WHERE, which only K3's rules allow.
+        """
+        if self.where is None and context.rules == "native":
+            raise InvalidArgument(f"{self.table}: {self.verb} needs a WHERE; WHERE true means every row")
+
+
+@dataclass(frozen=True)
+class Update(ConditionalWrite):
+    assignments: tuple[Assignment, ...] = field(kw_only=True)
+    verb: ClassVar[Verb] = "UPDATE"
 
     def sets(self) -> Iterator[Ref | None]:
         yield from (each.of for each in self.assignments)
@@ -56,23 +69,8 @@ class Update(RowWrite):
 
 
 @dataclass(frozen=True)
-class Delete(RowWrite):
-    """`where` as of Update."""
-
-    where: exp.Expr | None
-    alias: str | None = None
+class Delete(ConditionalWrite):
     verb: ClassVar[Verb] = "DELETE"
-
-    @property
-    def form(self) -> None:
-        return None
-
-    @property
-    def condition(self) -> exp.Expr | None:
-        return self.where
-
-    def check_complete(self, context: Context) -> None:
-        check_where(context, self)
 
     def queries(self) -> Iterator[exp.Expr]:
         return computed(self.where)
@@ -91,7 +89,8 @@ def read_update(read: StatementReader) -> Statement:
         raise read.failure("expected SET with at least one assignment")
     if read.clauses(start, (TokenType.SET, TokenType.WHERE)) not in (["SET"], ["SET", "WHERE"]):  # sqlglot keeps the last of each
         raise read.misread("UPDATE takes one SET, and behind it one WHERE")
-    return Update(ref_of(read, found.this), assignments_of(read, found.expressions), where_of(found), alias_of(found.this))
+    assignments = assignments_of(read, found.expressions)
+    return Update(ref_of(read, found.this), where_of(found), alias_of(found.this), assignments=assignments)
 
 
 def read_delete(read: StatementReader) -> Statement:
@@ -110,8 +109,8 @@ def update(context: Context, statement: Update) -> AffectedRows:
     ConstraintViolation, InvalidArgument: a value does not fit, or a column does not exist. Nothing was written.
     """
     target = target_of(context, statement)
-    query = revision_query(target, statement.assignments, statement.alias or statement.table.name)
-    query = query.where(_condition(statement), copy=False)
+    query = revision_query(target, statement.assignments, statement.known_as)
+    query = query.where(statement.chosen, copy=False)
     if not target.plan.in_log:
         return update_directly(context, target, query, statement.assignments)
 
@@ -124,11 +123,11 @@ def update(context: Context, statement: Update) -> AffectedRows:
 
 def delete(context: Context, statement: Delete) -> AffectedRows:
     target = target_of(context, statement)
-    alias = statement.alias or statement.table.name
+    alias = statement.known_as
     if target.schema.append_only:
         return _delete_from_stream(context, statement, target, alias)
     key = [exp.column(name, alias, quoted=True) for name in target.schema.primary_key or target.schema.names[:1]]
-    query = exp.select(*key, copy=False).from_(node_of(target.table, alias), copy=False).where(_condition(statement), copy=False)
+    query = exp.select(*key, copy=False).from_(node_of(target.table, alias), copy=False).where(statement.chosen, copy=False)
     if not target.plan.in_log:
         return delete_directly(context, target, query)
 
@@ -144,21 +143,9 @@ def _delete_from_stream(context: Context, statement: Delete, target: WriteTarget
     assert target.user is not None, "a STREAM table has a scope per user"
     place = exp.column(SEQ, alias, quoted=True)
     query = exp.select(place, copy=False).from_(node_of(target.table, alias), copy=False)
-    found = select.run(context, query.where(_condition(statement), copy=False))
+    found = select.run(context, query.where(statement.chosen, copy=False))
     seqs = [int(seq) for seq in found.table.column(0).to_numpy()]
     return target.affected(target.client.delete_rows(seqs, user=target.user).rows)
-
-
-def check_where(context: Context, statement: Update | Delete) -> None:
-    """Raises:
-    InvalidArgument: it has no WHERE, which only K3's rules allow.
-    """
-    if statement.where is None and context.rules == "native":
-        raise InvalidArgument(f"{statement.table}: {statement.verb} needs a WHERE; WHERE true means every row")
-
-
-def _condition(statement: Update | Delete) -> exp.Expr:
-    return exp.true() if statement.where is None else statement.where.copy()
 
 
 ROWS = registered(
