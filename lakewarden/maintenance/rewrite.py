@@ -34,6 +34,7 @@ from lakewarden.errors import Conflict
 from lakewarden.maintenance.plans.scope_work import ScopeWork, check_fresh, unmoved
 from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import Steps
+from lakewarden.tables.predicate import PREDICATE
 
 _ATTEMPTS = 10
 """How many commits of others in a row may come between; a scope that is written that fast is compacted later."""
@@ -47,6 +48,18 @@ Written = Callable[[ScopeTable, ScopeTarget], tuple[NewFile, ...]]
 
 def _no_objection(_: ScopeTable) -> str:
     return ""
+
+
+@dataclass(frozen=True)
+class PartitionWork(ScopeWork):
+    """A plan to rewrite files of all partitions, or of those that a condition chooses."""
+
+    where: str = ""
+    """Stands in the commit, and not among the parameters of a stored plan, which has no values of columns."""
+
+    @property
+    def of_all(self) -> bool:
+        return not self.where
 
 
 @dataclass(frozen=True)
@@ -76,13 +89,15 @@ class Rewrite:
 
 
 def run_rewrite(
-    plan: ScopeWork, work: RewriteWork, *, job_id: str, clock: Clock, new_id: NewId, reach: Reach
+    plan: PartitionWork, work: RewriteWork, *, job_id: str, clock: Clock, new_id: NewId, reach: Reach
 ) -> Steps[ScopeReport]:
     """Writes the new files and swaps them in; discards them where others changed what they replace meanwhile.
 
     Raises:
         Conflict: the table moved on since the plan was made; nothing was changed.
     """
+    if plan.where:
+        plan = replace(plan, parameters={**plan.parameters, PREDICATE: plan.where})
     if plan.nothing:
         return plan.skipped(plan.nothing)
     table = unmoved(plan, clock())

@@ -4,7 +4,7 @@ the same."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from itertools import chain, takewhile
 
@@ -25,27 +25,20 @@ from lakewarden.delta.table import ScopeTable
 from lakewarden.maintenance.compact import CompactOptions
 from lakewarden.maintenance.maintain import TableMaintenance
 from lakewarden.maintenance.plans.needs import Need, to_compact
-from lakewarden.maintenance.plans.scope_work import ScopeWork
 from lakewarden.maintenance.plans.still_planned import live_inputs, planned_table
-from lakewarden.maintenance.rewrite import RewriteWork, live_schema, run_rewrite
+from lakewarden.maintenance.rewrite import PartitionWork, RewriteWork, live_schema, run_rewrite
 from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import Steps
-from lakewarden.tables.predicate import PREDICATE, check_predicate, files_where
+from lakewarden.tables.predicate import check_predicate, files_where
 from lakewarden.tables.upkeep_files import fitting, small_run
 from lakewarden.tables.warehouse import Warehouse
 
 
 @dataclass(frozen=True, kw_only=True)
-class CompactWork(ScopeWork):
+class CompactWork(PartitionWork):
     """Each of `runs`, newest first and of one partition, is merged into one file."""
 
     runs: tuple[tuple[DataFile, ...], ...] = ()
-    where: str = ""
-    """Stands in the commit, and not among the parameters of a stored plan, which has no values of columns."""
-
-    @property
-    def of_all(self) -> bool:
-        return not self.where
 
     def run(self, *, job_id: str, clock: Clock, new_id: NewId) -> Steps[ScopeReport]:
         return run_compact(self, job_id=job_id, clock=clock, new_id=new_id)
@@ -120,8 +113,6 @@ def run_compact(plan: CompactWork, *, job_id: str, clock: Clock, new_id: NewId, 
             reach("after-read")
             yield rows
 
-    if plan.where:
-        plan = replace(plan, parameters={**plan.parameters, PREDICATE: plan.where})
     work = RewriteWork("COMPACT", _files(plan.runs)[::-1], merged, lambda newer: _tail_moved(newer, plan))
     return (yield from run_rewrite(plan, work, job_id=job_id, clock=clock, new_id=new_id, reach=reach))
 

@@ -28,14 +28,13 @@ from lakewarden.maintenance.maintain import TableMaintenance
 from lakewarden.maintenance.optimize import OptimizeOptions
 from lakewarden.maintenance.optimize.zorder import BinTask, check_columns, cut, outputs, write_bin
 from lakewarden.maintenance.plans.needs import Need, to_optimize
-from lakewarden.maintenance.plans.scope_work import ScopeWork
 from lakewarden.maintenance.plans.still_planned import live_inputs, planned_table
-from lakewarden.maintenance.rewrite import RewriteWork, Written, live_schema, run_rewrite
+from lakewarden.maintenance.rewrite import PartitionWork, RewriteWork, Written, live_schema, run_rewrite
 from lakewarden.storage.objects import ObjectStore
 from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import Steps
 from lakewarden.tables.fanout import Run, SizedWork
-from lakewarden.tables.predicate import PREDICATE, check_predicate, files_where
+from lakewarden.tables.predicate import check_predicate, files_where
 from lakewarden.tables.upkeep_files import MIN_GAIN, RATIO, TARGET, ZORDER, Packing, pack_files, runs_to_cluster, why_not
 from lakewarden.tables.warehouse import Warehouse
 
@@ -44,20 +43,14 @@ OPTIMIZE = "OPTIMIZE"
 
 
 @dataclass(frozen=True, kw_only=True)
-class OptimizeWork(ScopeWork):
+class OptimizeWork(PartitionWork):
     """`bins`, each within a partition, are rewritten: to one file each when packing, to several for a Z-order, which has a bin
     for each run of a partition's files."""
 
     zorder: tuple[str, ...] = ()
     spread: Run | None = field(default=None, repr=False, compare=False)
     """Where the bins are written side by side; without it they are written here, one after the other."""
-    where: str = ""
-    """Stands in the commit, and not among the parameters of a stored plan, which has no values of columns."""
     bins: tuple[tuple[DataFile, ...], ...] = ()
-
-    @property
-    def of_all(self) -> bool:
-        return not self.where
 
     def is_larger(self, size: int) -> bool:
         return len(self.bins) > 1 and sum(file.size for packed in self.bins for file in packed) > size
@@ -155,8 +148,6 @@ def run_optimize(plan: OptimizeWork, *, job_id: str, clock: Clock, new_id: NewId
         Conflict: the table moved on since the plan was made; nothing was changed.
     """
     inputs = tuple(file for packed in plan.bins for file in packed)
-    if plan.where:
-        plan = replace(plan, parameters={**plan.parameters, PREDICATE: plan.where})
     work = RewriteWork(OPTIMIZE, inputs, partial(_parts, plan), written=_spread(plan, clock))
     report = yield from run_rewrite(plan, work, job_id=job_id, clock=clock, new_id=new_id, reach=reach)
     return replace(report, reason=plan.summary) if report.outcome == "done" else report
