@@ -75,8 +75,8 @@ def pack_files(files: Sequence[DataFile], target_size: int, ratio: float = 0.0) 
 
 def why_not(files: Sequence[DataFile], target_size: int, min_gain: float, ratio: float = 0.0) -> str:
     """Applies rule 4: returns why nothing is rewritten; empty where that is worth its bytes."""
-    if len(files) <= 1:
-        return f"it has {len(files)} file"  # as most scopes do behind a flush, whose notes ask this of each
+    if len(files) <= 1:  # as most scopes have behind a flush, whose notes ask this of each
+        return not_worth_it(Packing((), (), tuple(files)), min_gain)
     plain = not_worth_it(pack_files(files, target_size), min_gain)
     return plain or (not_worth_it(pack_files(files, target_size, ratio), min_gain) if ratio else "")
 

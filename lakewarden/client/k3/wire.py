@@ -55,7 +55,7 @@ def member(kind: type[E], field: str, value: object) -> E:
 
 def one_of(field: str, value: object, words: tuple[str, ...]) -> str:
     """Raises:
-    InvalidArgument: the value is none of the words.
+    InvalidArgument: the value is not one of the words.
     """
     if value not in words:
         raise InvalidArgument(f"{field} {value!r} is unknown; it is one of {', '.join(words)}")
@@ -120,7 +120,7 @@ KIND_OF_TYPE: dict[str, ColumnKind] = {
     "TIMESTAMP": ColumnKind.TIMESTAMP,
     "BYTES": ColumnKind.BINARY,
     "JSON": ColumnKind.JSON,
-    # tables that SQL made may have types that K3 has not: it is told what they are kept as
+    # tables that SQL made may have types that K3 lacks: K3 sees the types that they are kept as
     "UUID": ColumnKind.STRING,
     "FILE": ColumnKind.JSON,
     "TIME": ColumnKind.LONG,

@@ -53,7 +53,9 @@ def strangers(instance: dg.DagsterInstance, mount: Mount, lake: Lakehouse, table
     """Partitions of a USER table that stand for no user of it."""
     if table.type != "USER":
         return []
-    partitions = instance.get_dynamic_partitions(mount.dotted(table.name))  # before the users: one who comes now is none
+    partitions = instance.get_dynamic_partitions(
+        mount.dotted(table.name)
+    )  # before the users: one who comes now has no partition yet
     scopes = existing(lake, [Scope(table.name, user) for user in partitions])
     return [user for user in partitions if Scope(table.name, user) not in scopes]
 
