@@ -28,7 +28,7 @@ from lakewarden.maintenance.plans.value import Plan
 from lakewarden.maintenance.procedure import AsAWhole
 from lakewarden.maintenance.request import Request
 from lakewarden.maintenance.scopes import scopes_of
-from lakewarden.maintenance.vacuum.sweep import bury
+from lakewarden.maintenance.vacuum.sweep import note_fences
 from lakewarden.maintenance.workplace import Workplace
 from lakewarden.storage.disk import sync
 from lakewarden.storage.open import open_store
@@ -168,7 +168,7 @@ def drop(warehouse: Warehouse, run: Run, name: TableName, job_id: str, lease: Le
         raise Conflict(f"{len(failed)} scopes of {name} could not be emptied: {first}; drop it again")
     sync({warehouse.base(storage) for storage in catalog.storages.values()})
     present.again().check()
-    bury(warehouse, targets, job_id, table.log_id)
+    note_fences(warehouse, targets, job_id, table.log_id)
     if warehouse.identifies:
         remove_floors(warehouse.floor(table), [warehouse.root(storage) for storage in catalog.storages.values()])
     unmake_table_topic(table)

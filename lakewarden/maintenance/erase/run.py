@@ -43,7 +43,7 @@ from lakewarden.maintenance.erase.other_storages import clear, places_elsewhere
 from lakewarden.maintenance.erase.verification import tables_of_users, what_to_search
 from lakewarden.maintenance.plans.store import PlanLog
 from lakewarden.maintenance.survey.survey_store import forget_user
-from lakewarden.maintenance.vacuum.sweep import bury
+from lakewarden.maintenance.vacuum.sweep import note_fences
 from lakewarden.maintenance.verify.search import ErasureSearch, SearchResult, search
 from lakewarden.storage.buckets import remove_old_versions, remove_uploads
 from lakewarden.storage.disk import remove_leftovers, sync
@@ -140,7 +140,7 @@ def erase(
         clear(place)
     # The fences are on the disk before they are noted, and before rows leave the log.
     sync({warehouse.uri, *(warehouse.base(storage) for storage in catalog.storages.values())})
-    bury(warehouse, [scope.target for scope in scopes if scope.had], job_id)
+    note_fences(warehouse, [scope.target for scope in scopes if scope.had], job_id)
     reach("erase:fenced")
     for table in tables:
         # Behind the fence: in the other order an interrupted erasure would show older versions of rows

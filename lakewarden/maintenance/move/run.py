@@ -30,7 +30,7 @@ from lakewarden.delta.manifest import refresh_manifest
 from lakewarden.delta.scope import open_scope
 from lakewarden.errors import Conflict, InUse
 from lakewarden.maintenance.scopes import scopes_of
-from lakewarden.maintenance.vacuum.sweep import bury
+from lakewarden.maintenance.vacuum.sweep import note_fences
 from lakewarden.storage.disk import sync
 from lakewarden.storage.objects import StoredObject
 from lakewarden.storage.open import open_store
@@ -259,7 +259,7 @@ class Mover:
             left = {report.scope for report in reports if report.outcome == "done"}
             sources = [task.source for task in self._tasks(self.warehouse.catalog.read()) if task.source.scope in left]
             # Before the move ends: nothing else remembers the old place, and its fences have to go in time.
-            bury(self.warehouse, sources, self.job_id)
+            note_fences(self.warehouse, sources, self.job_id)
             self.reach("move:left")
             self._change(lambda newest: end_move(newest, self.name))
         return reports

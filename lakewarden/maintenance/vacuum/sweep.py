@@ -30,6 +30,7 @@ from lakewarden.storage.steps import Steps, together
 from lakewarden.tables.warehouse import Warehouse
 
 _ROOT = "graves"
+"""The name that earlier releases gave the notes: those are read as well."""
 _LOCK = ("_lakewarden", "fences")
 """A name that no table can have: no namespace begins with an underscore."""
 _AT_ONCE = 1_000
@@ -37,7 +38,7 @@ _AT_ONCE = 1_000
 
 
 @dataclass(frozen=True)
-class Ground:
+class FenceDirectory:
     """A directory with fences. `path` is relative to the warehouse, where it is inside it."""
 
     path: str
@@ -45,11 +46,11 @@ class Ground:
 
 
 @dataclass(frozen=True)
-class Grave:
+class FenceNote:
     """One drop, or one erasure: its fences as keyed hashes, and the log that was sealed, if any."""
 
     key: str
-    fences: dict[Ground, frozenset[str]]
+    fences: dict[FenceDirectory, frozenset[str]]
     log_id: str | None
 
 
@@ -62,15 +63,15 @@ class SweepResult:
     failed: tuple[str, ...] = ()
 
 
-def bury(warehouse: Warehouse, targets: Iterable[ScopeTarget], job_id: str, log_id: str | None = None) -> None:
+def note_fences(warehouse: Warehouse, targets: Iterable[ScopeTarget], job_id: str, log_id: str | None = None) -> None:
     """Records fences that were just made, and the sealed log. Idempotent."""
-    fences: dict[Ground, set[str]] = defaultdict(set)
+    fences: dict[FenceDirectory, set[str]] = defaultdict(set)
     for target in targets:
-        ground, name = _ground(warehouse, target.location)
+        directory, name = _directory_of(warehouse, target.location)
         # The directory's name may be the user's id, so it is kept as a hash, and found again by hashing what lies there.
-        fences[ground].add(warehouse.erasures.mark(name))
+        fences[directory].add(warehouse.erasures.mark(name))
     if fences or log_id:
-        content = {"fences": [[asdict(ground), sorted(marks)] for ground, marks in fences.items()], "log_id": log_id}
+        content = {"fences": [[asdict(directory), sorted(marks)] for directory, marks in fences.items()], "log_id": log_id}
         # The moment comes first in the name: what is due follows from a listing, without a read.
         warehouse.state.put(f"{_ROOT}/{to_millis(warehouse.clock()):014d}-{job_id}", json.dumps(content).encode())
 
@@ -102,21 +103,21 @@ def sweep(warehouse: Warehouse, job_id: str, *, reach: Reach = no_faults) -> Swe
 
 def _sweep(warehouse: Warehouse, before: datetime, sweeper: _Sweeper) -> SweepResult:
     # Again under the lock: another process may have swept meanwhile.
-    graves = [_read(warehouse.state, key) for key in _due(warehouse.state, before)]
-    wanted: dict[Ground, set[str]] = defaultdict(set)
-    for grave in graves:
-        for ground, marks in grave.fences.items():
-            wanted[ground] |= marks
-    found = {ground: _sweep_ground(warehouse, ground, marks, before, sweeper) for ground, marks in wanted.items()}
+    notes = [_read(warehouse.state, key) for key in _due(warehouse.state, before)]
+    wanted: dict[FenceDirectory, set[str]] = defaultdict(set)
+    for note in notes:
+        for directory, marks in note.fences.items():
+            wanted[directory] |= marks
+    found = {directory: _sweep_directory(warehouse, directory, marks, before, sweeper) for directory, marks in wanted.items()}
     seals = 0
-    for grave in graves:
-        over = grave.log_id is None or warehouse.logs.remove(grave.log_id, before)
-        seals += grave.log_id is not None and over
+    for note in notes:
+        over = note.log_id is None or warehouse.logs.remove(note.log_id, before)
+        seals += note.log_id is not None and over
         # The note goes when all of it is gone: a fence without a note is never found again.
-        if over and not any(marks & found[ground].waiting for ground, marks in grave.fences.items()):
-            warehouse.state.delete([grave.key])
-    failed = tuple(why for ground in found.values() for why in ground.failed)
-    return SweepResult(sum(ground.gone for ground in found.values()), seals, failed)
+        if over and not any(marks & found[directory].waiting for directory, marks in note.fences.items()):
+            warehouse.state.delete([note.key])
+    failed = tuple(why for directory in found.values() for why in directory.failed)
+    return SweepResult(sum(directory.gone for directory in found.values()), seals, failed)
 
 
 @dataclass(frozen=True)
@@ -129,7 +130,7 @@ class _Sweeper:
 
 
 @dataclass
-class _Ground:
+class _DirectorySweep:
     """Sweeps the fences in one directory; returns how many were removed, and the hashes of those that have to wait."""
 
     gone: int = 0
@@ -137,8 +138,10 @@ class _Ground:
     failed: list[str] = field(default_factory=list)
 
 
-def _sweep_ground(warehouse: Warehouse, ground: Ground, marks: set[str], before: datetime, sweeper: _Sweeper) -> _Ground:
-    place, found, clock = _location(warehouse, ground), _Ground(), warehouse.clock
+def _sweep_directory(
+    warehouse: Warehouse, directory: FenceDirectory, marks: set[str], before: datetime, sweeper: _Sweeper
+) -> _DirectorySweep:
+    place, found, clock = _location(warehouse, directory), _DirectorySweep(), warehouse.clock
     try:
         # An unmounted disk lists nothing, and every note of it would count as done.
         _confirm_storage(warehouse, place)
@@ -146,7 +149,7 @@ def _sweep_ground(warehouse: Warehouse, ground: Ground, marks: set[str], before:
     except NoBucket:
         return found
     except LakewardenError as error:  # the storage may have been dropped since, and its keys with it
-        return _Ground(waiting=marks, failed=[error.message])
+        return _DirectorySweep(waiting=marks, failed=[error.message])
     named = {name: mark for name in names if (mark := warehouse.erasures.mark(name)) in marks}
     fates = together(_swept(place.below(name), before, Committer(sweeper.job_id, clock(), clock), sweeper) for name in named)
     for (name, mark), (fate, why) in zip(named.items(), fates, strict=True):
@@ -183,22 +186,23 @@ def _due(state: ObjectStore, before: datetime) -> list[str]:
     return [found.key for found in state.list(_ROOT) if found.key < last][:_AT_ONCE]
 
 
-def _read(state: ObjectStore, key: str) -> Grave:
+def _read(state: ObjectStore, key: str) -> FenceNote:
     try:
         content = json.loads(state.get(key))
         fences = {
-            Ground(ground["path"], Connection(**ground["connection"])): frozenset(marks) for ground, marks in content["fences"]
+            FenceDirectory(directory["path"], Connection(**directory["connection"])): frozenset(marks)
+            for directory, marks in content["fences"]
         }
-        return Grave(key, fences, content["log_id"])
+        return FenceNote(key, fences, content["log_id"])
     except (ValueError, KeyError, TypeError) as error:
         raise Corrupt(f"{state.uri}/{key} is not a note of fences: {error!r}") from error
 
 
-def _ground(warehouse: Warehouse, location: Location) -> tuple[Ground, str]:
+def _directory_of(warehouse: Warehouse, location: Location) -> tuple[FenceDirectory, str]:
     above, _, name = location.uri.rpartition("/")
-    return Ground(above.removeprefix(f"{warehouse.uri}/"), location.connection), name
+    return FenceDirectory(above.removeprefix(f"{warehouse.uri}/"), location.connection), name
 
 
-def _location(warehouse: Warehouse, ground: Ground) -> Location:
-    inside = "://" not in ground.path and not ground.path.startswith("/")
-    return Location(f"{warehouse.uri}/{ground.path}" if inside else ground.path, ground.connection)
+def _location(warehouse: Warehouse, directory: FenceDirectory) -> Location:
+    inside = "://" not in directory.path and not directory.path.startswith("/")
+    return Location(f"{warehouse.uri}/{directory.path}" if inside else directory.path, directory.connection)
