@@ -29,6 +29,17 @@ def _layers() -> list[list[str]]:
     return [re.findall(r"\w+", layer) for layer in reversed(rooms["layers"])]
 
 
+def test_what_rooms_and_the_page_name_is_there() -> None:
+    """Modules and directories move; who has never been here follows these words."""
+    package, place = _ROOT / "lakewarden", re.compile(r"`((?:[a-z]\w*/)+|(?:[a-z]\w*/)*\w+\.py)`")
+    rows = re.findall(r"^\| `(\w+)/` \| (.*) \|$", _PAGE.partition("| room |")[2].partition("\n\n")[0], re.MULTILINE)
+    said = [(package / room, text) for room, text in rows]
+    said += [(init.parent, ast.get_docstring(ast.parse(init.read_text())) or "") for init in package.rglob("__init__.py")]
+    named = [(room, name) for room, text in said for name in place.findall(text)]
+    assert len(named) > 60
+    assert [(room.name, name) for room, name in named if not ((room / name).exists() or (package / name).exists())] == []
+
+
 def test_a_room_stands_below_all_that_it_may_import() -> None:
     rows = re.findall(r"^\| ((?:`\w+/?` ?)+)\|", _PAGE.partition("| room |")[2], re.MULTILINE)
     place = {room: number for number, row in enumerate(rows) for room in re.findall(r"\w+", row)}

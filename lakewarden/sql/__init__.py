@@ -1,5 +1,5 @@
-"""SQL: a text becomes statements (`parse.py`, `grammar/`), each is bound once (`bind.py`) and then done (`handlers/`).
+"""SQL: a text becomes statements (`parse.py`), each is bound once (`bind.py`) then done. A family is one file (`statements/`).
 
-Queries run on the engine of the process or in its workers (`query_engine/`). Imports ingest and below. Begin with `specs/`,
-the table of statements.
+What several writes share is in `writing/`; queries (`queries/`) run on the engine of the process or in its workers
+(`query_engine/`). Imports ingest and below. Begin with `statement.py`, then a small family, `statements/temporary_tables.py`.
 """
