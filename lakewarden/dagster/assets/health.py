@@ -303,14 +303,15 @@ def _age(one: TableHealth) -> float:
 
 
 def _worst(mount: Mount, worst: Sequence[Trouble]) -> Metadata:
-    """A line a reason as Markdown, since the cells of Dagster's own tables are no links; few enough that none is hidden."""
+    """A line a reason as Markdown, since the cells of Dagster's own tables are no links; few enough that none is hidden.
+    The links stand where a narrow window shows them: the page cuts what is wide."""
     if not worst:
         return {}
-    shown = ["| scopes | why | which | |", "|---|---|---|---|"]
+    shown = ["| scopes | form | why | which |", "|---|---|---|---|"]
     for place, one in enumerate(worst):
         forms = " · ".join(f"[{form.verb}]({form.path})" for form in forms_for(one, mount.key_prefix))
-        line = markdown_line(one.count, _reason(one), ", ".join(map(_whose, one.examples)), forms)
-        left = f"| | and {len(worst) - place} more reasons | | |"
+        line = markdown_line(one.count, forms, _reason(one), ", ".join(map(_whose, one.examples)))
+        left = f"| | | and {len(worst) - place} more reasons | |"
         if sum(map(len, [*shown, line, left])) + len(shown) + 2 >= _SIGNS:
             shown.append(left)
             break

@@ -80,6 +80,25 @@ def _evaluation(result: dg.AssetCheckResult, newest: dg.EventLogRecord | None) -
     )
 
 
+def book_health(
+    context: dg.OpExecutionContext, lake: Lakehouse, mount: Mount, tables: Collection[TableName], *, failed: bool = False
+) -> None:
+    """For each table that the run changed, or found broken: its numbers and the worst of all of its scopes, and whether it is
+    flushed in time. Then the checks that come out otherwise now. Call this behind the events of the tables: else Dagster calls
+    their health unsynced.
+
+    What cannot be read for it fails no run whose work is done: the health sensor looks again.
+    """
+    try:
+        found = health(lake.warehouse, tables) if tables else []
+    except LakewardenError as error:
+        context.log.warning("the health of the tables is not booked: %s", error)
+        return
+    for event in (event for one in found for event in events_of(mount, one)):
+        context.log_event(event)
+    report_changes(context, mount, lake, failed=failed)
+
+
 def report_changes(
     context: dg.OpExecutionContext | dg.AssetCheckExecutionContext,
     mount: Mount,

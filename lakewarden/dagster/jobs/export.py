@@ -8,6 +8,7 @@ from pydantic import Field
 from lakewarden.base.quantities import in_units
 from lakewarden.base.scope import Scope, TableName
 from lakewarden.client import Lakehouse
+from lakewarden.dagster.assets.partition_values import is_key
 from lakewarden.dagster.assets.tables import is_crowded
 from lakewarden.dagster.jobs.event_log.batches import log_events
 from lakewarden.dagster.jobs.event_log.events import register_users
@@ -39,7 +40,7 @@ def _book(context: dg.OpExecutionContext, lake: Lakehouse, mount: Mount, made: E
     for scope, table in scopes.items():
         observation = dg.AssetObservation(
             mount.asset_key(scope.table),
-            partition=None if scope.table in crowded else scope.user,
+            partition=scope.user if scope.table not in crowded and is_key(scope.user or "") else None,
             description="export: done",
             metadata={
                 "operation": dg.MetadataValue.text("export"),

@@ -13,7 +13,7 @@ from lakewarden.base.scope import TableName
 from lakewarden.catalog.changes.pipelines import live_pipelines
 from lakewarden.catalog.model import Catalog, Pipeline
 from lakewarden.client import Lakehouse
-from lakewarden.dagster.assets.health_changes import report_checks
+from lakewarden.dagster.assets.health_changes import book_health, report_checks
 from lakewarden.dagster.assets.metadata import Metadata, Row, table_value
 from lakewarden.dagster.assets.rules import rejects_of, rule_key, rule_spec
 from lakewarden.dagster.jobs.event_log.behind import BookingRun, book_behind
@@ -96,6 +96,7 @@ def _ingest(context: dg.OpExecutionContext, lake: Lakehouse, mount: Mount, confi
     )
     written = [table for table in lake.tables(name.namespace) if table.name in (name, rejects_name(name))]
     book_behind(context, lake, mount, written, by=BookingRun(report.job_id))
+    book_health(context, lake, mount, {table.name for table in written})
     report_checks(context.instance, [rejects_of(mount, lake, name)])
     context.add_output_metadata(_metadata(report))
 

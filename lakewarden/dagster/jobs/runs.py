@@ -51,6 +51,9 @@ OBJECTS = ".dagster/lakewarden_objects"
 SEEN_UNTIL = ".dagster/lakewarden_seen_until"
 """On a run that the flush sensor requested: the log's time up to which the sensor had seen the scopes' rows."""
 
+ALERT_OWED = ".dagster/lakewarden_alert_owed"
+"""On a run that failed: the warehouse whose alert of it was refused; empty once it was taken."""
+
 SLOT = ".dagster/lakewarden_slot"
 """Which slots of the queue a run needs: dagster.yaml limits the runs of each value."""
 

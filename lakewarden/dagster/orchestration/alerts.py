@@ -22,7 +22,7 @@ from lakewarden.base.scope import Scope, TableName
 from lakewarden.dagster.assets.health import ALL_CHECKS_PASS, NOTHING_LATE
 from lakewarden.dagster.assets.health_changes import newest_executions
 from lakewarden.dagster.internals import AssetCheckExecutionRecord, AssetCheckExecutionRecordStatus
-from lakewarden.dagster.jobs.runs import named_by_run, tables_in
+from lakewarden.dagster.jobs.runs import ALERT_OWED, code_of, named_by_run, step_failures, tables_in
 from lakewarden.dagster.mount import Mount, value_of
 from lakewarden.dagster.orchestration.reloading import VARIABLE as DAGSTER_URL
 from lakewarden.errors import InvalidArgument
@@ -84,7 +84,8 @@ class FailedAssetCheck:
         return f"{self.check} of {self.asset} failed on {self.warehouse}: {self.message} {self.url}"
 
 
-OnFailure = Callable[[FailedRun | FailedAssetCheck], None]
+Failed = FailedRun | FailedAssetCheck
+OnFailure = Callable[[Failed], None]
 
 
 @dataclass(frozen=True)
@@ -97,7 +98,7 @@ class Webhook:
     """More headers, such as `Authorization`; the values may be `EnvVar`s."""
     timeout_seconds: float = 10.0
 
-    def __call__(self, failed: FailedRun | FailedAssetCheck) -> None:
+    def __call__(self, failed: Failed) -> None:
         """Raises:
         InvalidArgument: a variable is not set, or the URL is not one of HTTP.
         OSError: no server there accepts it, it answers with another address, or not within `timeout_seconds` in all.
@@ -159,7 +160,12 @@ def build_alert_sensor(mount: Mount, tables: Iterable[TableName], on_failure: On
             return dg.SkipReason(f"run {run.run_id} is not of this warehouse")
         if run.tags.get("dagster/will_retry") == "true":
             return dg.SkipReason(f"run {run.run_id} will be retried")
-        on_failure(_failed_run(context, mount))
+        try:
+            on_failure(_failed_run(context.instance, mount, run))
+        except Exception:  # of a function that the deployment gives
+            # Dagster's cursor moves on behind a tick that fails, too: the other sensor sends it again.
+            context.instance.add_run_tags(run.run_id, {ALERT_OWED: mount.uri})
+            raise
         return None
 
     return alert_sensor
@@ -174,14 +180,11 @@ def _selected(run: dg.DagsterRun) -> set[dg.AssetKey]:
     return {*(run.asset_selection or ()), *(check.asset_key for check in run.asset_check_selection or ())}
 
 
-def _failed_run(context: dg.RunFailureSensorContext, mount: Mount) -> FailedRun:
-    run = context.dagster_run
-    found = [event.step_failure_data.user_failure_data for event in context.get_step_failure_events()]
-    failure = next((one for one in found if one), None)
-    said = failure.metadata if failure else {}
-    code = said.get("code")
-    scopes = list(_failed_scopes(said.get("failed scopes")))
-    tables = {str(scope.table) for scope in scopes} or tables_in(named_by_run(context.instance, mount, run))
+def _failed_run(instance: dg.DagsterInstance, mount: Mount, run: dg.DagsterRun) -> FailedRun:
+    failure = next(filter(None, step_failures(instance, run.run_id)), None)
+    ends = instance.get_records_for_run(run.run_id, of_type=dg.DagsterEventType.RUN_FAILURE).records
+    scopes = list(_failed_scopes(failure.metadata.get("failed scopes") if failure else None))
+    tables = {str(scope.table) for scope in scopes} or tables_in(named_by_run(instance, mount, run))
     return FailedRun(
         warehouse=mount.uri,
         job=run.job_name,
@@ -189,8 +192,10 @@ def _failed_run(context: dg.RunFailureSensorContext, mount: Mount) -> FailedRun:
         url=page(f"runs/{run.run_id}"),
         tables=tuple(sorted(tables)),
         scopes=tuple(str(scope) for scope in scopes[:SHOWN]),
-        code=code.value if isinstance(code, dg.TextMetadataValue) else None,
-        message=(failure and failure.description) or context.failure_event.message or "",
+        code=code_of(failure),
+        message=(failure and failure.description)
+        or next((one.event_log_entry.get_dagster_event().message for one in ends), None)
+        or "",
     )
 
 
@@ -204,7 +209,7 @@ def _failed_scopes(table: object) -> Iterator[Scope]:
 # Reports checks that turned failed: what is wrong with rows, what is late, what expectations find. Each once for each turn.
 #
 # The cursor holds the checks that were reported and have not passed since. What a receiver refuses is not in it, so it is sent
-# again by the next tick, also behind a restart of the daemon.
+# again by the next tick, also behind a restart of the daemon. So is the alert of a run that was refused.
 
 _REPEATED = frozenset({NOTHING_LATE, ALL_CHECKS_PASS})
 """Checks of the warehouse that sum up those of its tables, which are reported themselves."""
@@ -232,20 +237,29 @@ def build_check_alert_sensor(
         reported = frozenset(json.loads(context.cursor)) if context.cursor else frozenset[str]()
         results = {spelled(key): one for key, one in newest_executions(context.instance, keys).items()}
         standing = {name for name in reported if name in results and not _has_passed(results[name])}
-        turned = [one for name, one in results.items() if _has_failed(one) and name not in reported]
-        sent, refusals = _send([_described(mount, one) for one in turned], on_failure)
-        known = standing | {_name_of(one) for one in sent}
+        turned = [_described(mount, one) for name, one in results.items() if _has_failed(one) and name not in reported]
+        runs = _owed(context.instance, mount)
+        sent, refusals = _send([*turned, *runs], on_failure)
+        known = standing | {_name_of(one) for one in sent if isinstance(one, FailedAssetCheck)}
+        for one in (one for one in sent if isinstance(one, FailedRun)):
+            context.instance.add_run_tags(one.run_id, {ALERT_OWED: ""})
         if refusals and known == reported:
             raise refusals[0]
         context.update_cursor(json.dumps(sorted(known)))
         for error in refusals:
             context.log.error("an alert was refused, and is sent again: %s", error)
-        left = f", {len(turned) - len(sent)} are sent again" if len(turned) > len(sent) else ""
-        return dg.SkipReason(
-            f"{len(sent)} checks turned failed{left}; {len(known)} are failed" if known else "no check is failed"
-        )
+        owed = len(turned) + len(runs) - len(sent)
+        left = f", {owed} are sent again" if owed else ""
+        counted = f"{len(sent)} checks and runs reported{left}; {len(known)} checks are failed"
+        return dg.SkipReason(counted if known or runs else "no check is failed")
 
     return check_alert_sensor
+
+
+def _owed(instance: dg.DagsterInstance, mount: Mount) -> list[FailedRun]:
+    """The runs whose alert was refused, and has not been taken since."""
+    runs = instance.get_runs(dg.RunsFilter(tags={ALERT_OWED: mount.uri}), limit=SHOWN)
+    return [_failed_run(instance, mount, run) for run in runs]
 
 
 def spelled(key: dg.AssetCheckKey) -> str:
@@ -266,9 +280,9 @@ def _has_passed(record: AssetCheckExecutionRecord) -> bool:
     return record.status is AssetCheckExecutionRecordStatus.SUCCEEDED
 
 
-def _send(every: Sequence[FailedAssetCheck], on_failure: OnFailure) -> tuple[list[FailedAssetCheck], list[Exception]]:
+def _send(every: Sequence[Failed], on_failure: OnFailure) -> tuple[list[Failed], list[Exception]]:
     """Returns those that were taken, and the errors of those that were not. One that is refused keeps back no other."""
-    sent, refusals, until = list[FailedAssetCheck](), list[Exception](), time.monotonic() + _BUDGET
+    sent, refusals, until = list[Failed](), list[Exception](), time.monotonic() + _BUDGET
     for one in every:
         if time.monotonic() > until:
             break

@@ -62,6 +62,8 @@ def test_the_rule_its_table_and_its_rejects_are_booked(shop: str, run_job: RunJo
     (of_rule,) = metadata(instance, RULE)
     assert (of_rule["objects/ingested"], of_rule["objects/rejected"], of_rule["rows"]) == (1, 1, 2)
     for key in (TABLE_KEY, REJECTS_KEY):
+        (of_health,) = metadata(instance, dg.AssetKey([*key.path, f"{'.'.join(key.path)}-health"]))
+        assert of_health["delta/rows"] == metadata(instance, key)[0]["dagster/row_count"], "else the lineage calls it unsynced"
         (of_table,) = metadata(instance, key)
         assert isinstance(of_table["delta/version"], int)
         assert of_table["operation"] == "ingest"

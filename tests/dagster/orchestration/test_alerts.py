@@ -16,6 +16,7 @@ from lakewarden.dagster.mount import Mount
 from lakewarden.dagster.orchestration.reloading import VARIABLE as DAGSTER_URL
 from lakewarden.errors import InvalidArgument
 from tests.dagster.orchestration.conftest import Receiver
+from tests.dagster.orchestration.test_check_alerts import Ticks
 from tests.fixtures.chat import MESSAGES, write
 from tests.fixtures.dagster import DAGSTER
 
@@ -96,6 +97,27 @@ def test_a_webhook_that_does_not_take_it_fails_the_tick(receiver: Receiver) -> N
         Webhook("file:///etc/passwd")(failed)
     with pytest.raises(InvalidArgument, match="NO_SUCH is not set"):
         Webhook(dg.EnvVar("NO_SUCH"))(failed)
+
+
+@pytest.mark.disk
+def test_the_alert_of_a_run_that_was_refused_is_sent_again(
+    chat: str, receiver: Receiver, report: Report, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ALERTS", f"{receiver.url}/moved")
+    defs = build_definitions(chat, on_failure=Webhook(dg.EnvVar("ALERTS")))
+    write(chat, "ada", 10)
+    break_table(chat, "ada")
+    again = Ticks(defs, instance)
+    with pytest.raises(Exception, match="another address"):
+        report(defs, "flush_job", {"tables": [MESSAGES]}, {})
+    with pytest.raises(Exception, match="another address"):
+        again()
+    monkeypatch.setenv("ALERTS", receiver.url)
+    receiver.bodies.clear()
+    again()
+    again()
+    (body,) = [one for one in receiver.bodies if "check" not in one]
+    assert (body["job"], body["code"], body["scopes"]) == ("flush_job", "CORRUPT", [f"{MESSAGES}[ada]"])
 
 
 def failed_run() -> FailedRun:

@@ -123,7 +123,7 @@ def test_what_is_refused_fails_the_tick_keeps_back_no_other_and_is_sent_again(ch
     tick()
     assert found == ["log_and_table_agree", LATE]
     evaluate(instance, "columns_as_declared", passed=True)
-    assert tick() == "0 checks turned failed; 2 are failed"
+    assert tick() == "0 checks and runs reported; 2 checks are failed"
     assert found == ["log_and_table_agree", LATE], "it passed before it could be reported"
 
 

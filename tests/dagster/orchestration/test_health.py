@@ -111,9 +111,9 @@ def test_a_late_table_is_shown_with_the_scope_and_its_form(load: Load, chat: str
     assert isinstance(late, dg.AssetMaterialization)
     assert "chat/messages/chat.messages-flushed" not in found, "not materialized, so it grows stale"
     worst = str(late.metadata["worst"].value)
-    assert "| 1 | late: rows wait for up to 3,6" in worst
+    assert "\n| 1 | [flush](/guess/flush_job/playground/setup?config=" in worst, "a narrow page cuts what is further right"
+    assert "| late: rows wait for up to 3,6" in worst
     assert "| chat.messages `ada` |" in worst
-    assert "[flush](/guess/flush_job/playground/setup?config=" in worst
     assert IdSpellings("ada", "0" * 32).stand_in(worst)
     check = found["chat/messages flushed_in_time"]
     assert isinstance(check, dg.AssetCheckEvaluation)
@@ -145,13 +145,42 @@ def test_each_run_books_its_tables_once(load: Load, chat: str, instance: dg.Dags
         for user in ("ada", "bob"):
             lake.table(MESSAGES).write([{"id": 9, "content": "new"}], user=user)
     assert load(chat).resolve_job_def("flush_job").execute_in_process(instance=instance).success
-    graph = load(chat).resolve_asset_graph()
-    stale = CachingStaleStatusResolver(instance, graph, LoadingContextForTest(instance))
-    for key in (HEALTH, dg.AssetKey(["chat", "messages", "chat.messages-flushed"])):
-        assert stale.get_status(key) is StaleStatus.FRESH, "each run books them after their table"
+    assert unsynced(load(chat), instance) == set(), "each run books them after their table"
     (event,) = instance.fetch_materializations(HEALTH, limit=9).records
     assert event.asset_materialization is not None
     assert event.asset_materialization.metadata["delta/rows"].value == 8
+
+
+def unsynced(definitions: dg.Definitions, instance: dg.DagsterInstance) -> set[str]:
+    """The assets of health of which the lineage says that their table has changed since."""
+    graph = definitions.resolve_asset_graph()
+    stale = CachingStaleStatusResolver(instance, graph, LoadingContextForTest(instance))
+    keys = {key for key in graph.get_all_asset_keys() if key.path[-1].endswith(("-health", "-flushed"))}
+    return {key.to_user_string() for key in keys if stale.get_status(key) is StaleStatus.STALE}
+
+
+def test_what_is_booked_afterwards_leaves_no_health_unsynced(load: Load, chat: str, instance: dg.DagsterInstance) -> None:
+    with_interval(chat)
+    definitions = load(chat)
+    events_of_a_tick(definitions, instance)
+    assert definitions.resolve_job_def("record_job").execute_in_process(instance=instance).success
+    assert unsynced(definitions, instance) == set()
+
+
+def test_what_booking_finds_broken_is_so_for_partitions_health_and_status(
+    load: Load, chat: str, instance: dg.DagsterInstance
+) -> None:
+    events_of_a_tick(load(chat), instance)
+    for user in ("ada", "eve"):
+        Path(chat, f"data/chat/messages/{user}/_delta_log/00000000000000000001.json").write_text("{")
+    definitions = load(chat)
+    assert not definitions.resolve_job_def("record_job").execute_in_process(instance=instance, raise_on_error=False).success
+    shown = checks_shown(definitions, instance)[dg.AssetCheckKey(dg.AssetKey("health"), "nothing_broken")]
+    assert shown.evaluation is not None
+    assert (shown.evaluation.passed, shown.evaluation.description) == (False, "broken: 2 of chat.messages")
+    with Lakehouse.open(chat) as lake:
+        broken = [(one.user, one.code, one.command) for one in lake.status() if one.code]
+    assert broken == [(user, "CORRUPT", f"lakewarden repair {MESSAGES} --user {user}") for user in ("ada", "eve")]
 
 
 def test_a_failed_scope_turns_its_partition_red_until_it_is_done(load: Load, chat: str, instance: dg.DagsterInstance) -> None:

@@ -21,7 +21,17 @@ from tests.fixtures.dagster import DAGSTER
 pytestmark = DAGSTER
 
 
-HIDDEN = (WAREHOUSE, runs.OPERATION, runs.SLOT, runs.SCOPE, runs.SCOPES, runs.SEEN_UNTIL, runs.OBJECTS, runs.OF_TABLES)
+HIDDEN = (
+    WAREHOUSE,
+    runs.OPERATION,
+    runs.SLOT,
+    runs.SCOPE,
+    runs.SCOPES,
+    runs.SEEN_UNTIL,
+    runs.OBJECTS,
+    runs.OF_TABLES,
+    runs.ALERT_OWED,
+)
 
 
 @pytest.mark.parametrize("tag", HIDDEN)

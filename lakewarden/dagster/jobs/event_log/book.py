@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 
 import dagster as dg
@@ -11,8 +11,7 @@ import dagster as dg
 from lakewarden.base.scope import Scope, TableName
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.client import Lakehouse
-from lakewarden.dagster.assets.health import events_of
-from lakewarden.dagster.assets.health_changes import report_changes
+from lakewarden.dagster.assets.health_changes import book_health
 from lakewarden.dagster.assets.links import link, repair_form
 from lakewarden.dagster.assets.metadata import NO_BACKLOG, Backlog, crowd_metadata
 from lakewarden.dagster.assets.partition_values import is_key
@@ -23,9 +22,7 @@ from lakewarden.dagster.jobs.event_log.events import ScopeEvent, backlog_of, boo
 from lakewarden.dagster.jobs.event_log.histories import with_histories, with_values
 from lakewarden.dagster.jobs.runs import attempts_before, named_by, raise_failures, scopes_table
 from lakewarden.dagster.mount import Mount
-from lakewarden.errors import LakewardenError
 from lakewarden.maintenance.check.memory import BROKEN
-from lakewarden.maintenance.planning.health import health
 
 _SKIPS_SHOWN = 100
 
@@ -70,7 +67,7 @@ def book(
             log_events(context, [_crowd_event(mount.asset_key(table), of_table, backlogs)])
     broken = [] if preview else [report for report in reports if report.fault and report.fault.code in BROKEN]
     changed = [*(report for report in reports if report.outcome == "done"), *broken]
-    _book_health(context, lake, mount, {report.scope.table for report in changed}, failed=bool(broken))
+    book_health(context, lake, mount, {report.scope.table for report in changed}, failed=bool(broken))
     context.add_output_metadata(summary(reports))
     if not preview:
         mark_failed(context, lake, mount, [report for report in reports if report.scope.table not in crowded])
@@ -94,24 +91,6 @@ def _book_broken(context: dg.OpExecutionContext, mount: Mount, reports: Sequence
                 },
             )
         )
-
-
-def _book_health(
-    context: dg.OpExecutionContext, lake: Lakehouse, mount: Mount, tables: Collection[TableName], *, failed: bool
-) -> None:
-    """For each table that the run changed, or found broken: its numbers and the worst of all of its scopes, and whether it is
-    flushed in time. Then the checks that come out otherwise now.
-
-    What cannot be read for it fails no run whose work is done: the health sensor looks again.
-    """
-    try:
-        found = health(lake.warehouse, tables) if tables else []
-    except LakewardenError as error:
-        context.log.warning("the health of the tables is not booked: %s", error)
-        return
-    for event in (event for one in found for event in events_of(mount, one)):
-        context.log_event(event)
-    report_changes(context, mount, lake, failed=failed)
 
 
 def crowded_tables(lake: Lakehouse, names: Iterable[TableName], max_partitions: int = MAX_PARTITIONS) -> frozenset[TableName]:

@@ -15,6 +15,7 @@ import dagster as dg
 
 from lakewarden.base.clock import Clock, system_clock
 from lakewarden.base.scope import TableName
+from lakewarden.dagster.assets.partition_values import is_key
 from lakewarden.dagster.internals import InstigatorType, TickStatus
 from lakewarden.dagster.jobs.event_log.packed_storage import overwriting
 from lakewarden.dagster.jobs.event_log.sweeping import IdSpellings, InstanceStorages, sweep
@@ -56,7 +57,7 @@ def forget_user(
         over = [run for run in naming if run.is_finished and (storages is None or _is_of(run, user, names))]
         for run in over:
             _delete(instance, run, names, mark)
-        for table in tables:
+        for table in tables if is_key(user) else ():
             instance.delete_dynamic_partition(mount.dotted(table), user)
         keys = [mount.asset_key(table) for table in tables]
         if storages is None:

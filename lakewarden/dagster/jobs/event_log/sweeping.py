@@ -17,6 +17,7 @@ from urllib.parse import quote, quote_plus
 import dagster as dg
 import sqlalchemy as db
 
+from lakewarden.dagster.assets.partition_values import is_key
 from lakewarden.dagster.instance_internals import (
     AssetCheckExecutionsTable,
     AssetDaemonAssetEvaluationsTable,
@@ -84,10 +85,10 @@ class IdSpellings:
 
     @property
     def searched(self) -> Iterator[str]:
-        """The spellings as a storage may have them: plain, in JSON, and in JSON inside JSON."""
+        """The spellings as a storage may have them: plain, in JSON, and in JSON inside JSON. None has U+0000 as it is."""
         for each in self._spelled:
             inner = json.dumps(each)[1:-1]
-            yield from {each, inner, json.dumps(inner)[1:-1]}
+            yield from filter(is_key, {each, inner, json.dumps(inner)[1:-1]})
 
     def stand_in(self, value: object) -> bool:
         """Whether the id is in one of the texts of a value, or of the values that it is made of."""
@@ -216,7 +217,8 @@ def _runs_naming(connect: _Connect, columns: Iterable[db.Column[str]], names: Id
 
 def _sweep_events(connect: _Connect, user: str, names: IdSpellings, erased: Sequence[str], spared: frozenset[str]) -> None:
     with connect() as connection:
-        named = db.or_(_EVENTS.c.partition == user, _mentions(_EVENTS.c.event, names))
+        of_partition = _EVENTS.c.partition == user if is_key(user) else db.false()
+        named = db.or_(of_partition, _mentions(_EVENTS.c.event, names))
         found = connection.execute(db.select(_EVENTS).where(named)).mappings().all()
         of_user = [row["id"] for row in found if row["partition"] == user and row["asset_key"] in erased]
         connection.execute(db.delete(_EVENTS).where(_EVENTS.c.id.in_(of_user)))

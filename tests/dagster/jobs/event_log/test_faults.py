@@ -4,6 +4,7 @@ No `from __future__ import annotations`: Dagster reads the annotation of an op.
 """
 
 from collections.abc import Callable
+from pathlib import Path
 
 import dagster as dg
 import pytest
@@ -13,7 +14,9 @@ from sqlalchemy.exc import OperationalError
 
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.client import Lakehouse
+from lakewarden.dagster.jobs.erase import erase_job
 from lakewarden.dagster.jobs.event_log.book import book
+from lakewarden.dagster.jobs.export import export_job
 from lakewarden.dagster.jobs.flush import flush_job
 from lakewarden.dagster.jobs.queue_job import record_job
 from lakewarden.dagster.mount import Mount
@@ -80,6 +83,21 @@ def test_a_user_who_is_no_partition_keeps_no_other_from_its_page(chat: str, stor
     assert run_job(flush_job).success
     assert run_job(record_job).success
     assert {event.partition for event in materialized(instance)} == {"x" * 256, "ü" * 256, *USERS}
+
+
+@pytest.mark.parametrize("storage", ["instance", "postgres_instance"])
+def test_a_user_who_is_no_partition_is_exported_and_erased_as_any_other(
+    chat: str, storage: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    instance, user = request.getfixturevalue(storage), "nul\0in it"
+    run_job = runner(chat, instance)
+    write(chat, user, 10, 11)
+    assert run_job(flush_job).success
+    assert run_job(export_job, {"user": user, "to": str(tmp_path / "export")}).success
+    with Lakehouse.open(chat) as lake:
+        asked = lake.request_erasure(user, asked_by="a test")
+    assert run_job(erase_job, {"request": asked, "dry_run": False}).success
+    assert [run.job_name for run in instance.get_runs()] == ["erase_job", "flush_job"], "the run that names the user is gone"
 
 
 def test_what_a_run_could_not_book_at_all_is_booked_by_the_sensors_run(
