@@ -10,7 +10,7 @@ from lakewarden.dagster.assets.health import OTHERS
 from lakewarden.dagster.assets.health_changes import checks_of_health, report_checks
 from lakewarden.dagster.assets.metadata import table_value
 from lakewarden.dagster.internals import UnresolvedAssetJobDefinition
-from lakewarden.dagster.jobs.runs import RETRIES, declined, job_tags
+from lakewarden.dagster.jobs.runs import RETRIES, declined, job_of, job_tags
 from lakewarden.dagster.mount import Mount
 from lakewarden.maintenance.planning.health import health
 
@@ -51,10 +51,6 @@ def check_all(
     )
 
 
-@dg.job(
-    executor_def=dg.in_process_executor,
-    tags=job_tags("check", -10),
-    description="Checks every storage, log and scope of the warehouse, quickly or with all rows.",
+check_all_job = job_of(
+    check_all, job_tags("check", -10), "Checks every storage, log and scope of the warehouse, quickly or with all rows."
 )
-def check_all_job() -> None:
-    check_all()

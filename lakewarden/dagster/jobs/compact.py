@@ -5,7 +5,7 @@ import dagster as dg
 from lakewarden.client import Lakehouse
 from lakewarden.dagster.jobs.event_log.book import book
 from lakewarden.dagster.jobs.forms import option_values, takes_options
-from lakewarden.dagster.jobs.runs import RETRIES, SPARK, WithLook, declined, job_tags
+from lakewarden.dagster.jobs.runs import RETRIES, SPARK, WithLook, declined, job_of, job_tags
 from lakewarden.dagster.mount import Mount
 
 
@@ -23,10 +23,4 @@ def compact(
         book(context, lake, mount, reports)
 
 
-@dg.job(
-    executor_def=dg.in_process_executor,
-    tags=job_tags("compact", 0, SPARK),
-    description="Folds each scope's newest small files into one.",
-)
-def compact_job() -> None:
-    compact()
+compact_job = job_of(compact, job_tags("compact", 0, SPARK), "Folds each scope's newest small files into one.")

@@ -18,7 +18,7 @@ from lakewarden.dagster.assets.health_changes import report_changes
 from lakewarden.dagster.assets.metadata import table_value
 from lakewarden.dagster.jobs.event_log.behind import book_behind
 from lakewarden.dagster.jobs.forms import apply_link, check_plan, plan_field
-from lakewarden.dagster.jobs.runs import RETRIES, declined, job_tags
+from lakewarden.dagster.jobs.runs import RETRIES, declined, job_of, job_tags
 from lakewarden.dagster.mount import Mount
 
 if TYPE_CHECKING:
@@ -112,10 +112,4 @@ def _metadata(certificate: Certificate, forgotten: "Forgotten") -> dict[str, dg.
     }
 
 
-@dg.job(
-    executor_def=dg.in_process_executor,
-    tags=job_tags("erase", 20),
-    description="Erases a user who was queued for it, with a certificate; dry run by default.",
-)
-def erase_job() -> None:
-    erase()
+erase_job = job_of(erase, job_tags("erase", 20), "Erases a user who was queued for it, with a certificate; dry run by default.")

@@ -6,7 +6,7 @@ from pydantic import Field
 from lakewarden.client import Lakehouse
 from lakewarden.dagster.jobs.event_log.book import book
 from lakewarden.dagster.jobs.forms import plan_field, plan_link, run_or_apply
-from lakewarden.dagster.jobs.runs import RETRIES, ScopeSelection, declined, job_tags
+from lakewarden.dagster.jobs.runs import RETRIES, ScopeSelection, declined, job_of, job_tags
 from lakewarden.dagster.mount import Mount
 
 
@@ -28,10 +28,4 @@ def evict(
         book(context, lake, mount, reports, preview=config.dry_run)
 
 
-@dg.job(
-    executor_def=dg.in_process_executor,
-    tags=job_tags("evict", 10),
-    description="Removes expired STREAM rows; dry run by default.",
-)
-def evict_job() -> None:
-    evict()
+evict_job = job_of(evict, job_tags("evict", 10), "Removes expired STREAM rows; dry run by default.")

@@ -12,7 +12,7 @@ from lakewarden.dagster.assets.partition_values import is_key
 from lakewarden.dagster.assets.tables import is_crowded
 from lakewarden.dagster.jobs.event_log.batches import log_events
 from lakewarden.dagster.jobs.event_log.events import register_users
-from lakewarden.dagster.jobs.runs import RETRIES, declined, job_tags
+from lakewarden.dagster.jobs.runs import RETRIES, declined, job_of, job_tags
 from lakewarden.dagster.mount import Mount
 from lakewarden.maintenance.export.contents import Export
 
@@ -64,10 +64,4 @@ def _summary(made: Export, scopes: Iterable[Scope]) -> dict[str, dg.MetadataValu
     }
 
 
-@dg.job(
-    executor_def=dg.in_process_executor,
-    tags=job_tags("export", 10),
-    description="Copies all data of a user to another place.",
-)
-def export_job() -> None:
-    export()
+export_job = job_of(export, job_tags("export", 10), "Copies all data of a user to another place.")

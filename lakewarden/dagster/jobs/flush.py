@@ -7,7 +7,7 @@ from lakewarden.base.scope import Scope, TableName, scopes_by_user
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.client import Lakehouse
 from lakewarden.dagster.jobs.event_log.book import book
-from lakewarden.dagster.jobs.runs import RETRIES, SPARK, declined, job_tags
+from lakewarden.dagster.jobs.runs import RETRIES, SPARK, declined, job_of, job_tags
 from lakewarden.dagster.mount import Mount
 
 
@@ -41,10 +41,4 @@ def flush_by(lake: Lakehouse, config: FlushConfig) -> list[ScopeReport]:
     return lake.flush(*config.tables, user=config.user)
 
 
-@dg.job(
-    executor_def=dg.in_process_executor,
-    tags=job_tags("flush", 10, SPARK),
-    description="Moves pending rows into the Delta tables, now.",
-)
-def flush_job() -> None:
-    flush()
+flush_job = job_of(flush, job_tags("flush", 10, SPARK), "Moves pending rows into the Delta tables, now.")

@@ -18,7 +18,7 @@ from lakewarden.dagster.assets.metadata import Metadata, Row, table_value
 from lakewarden.dagster.assets.rules import rejects_of, rule_key, rule_spec
 from lakewarden.dagster.jobs.event_log.behind import BookingRun, book_behind
 from lakewarden.dagster.jobs.materialize import BOOKED
-from lakewarden.dagster.jobs.runs import OPERATION, RETRIES, declined, job_tags, subject_tags, tag_run
+from lakewarden.dagster.jobs.runs import OPERATION, RETRIES, declined, job_of, job_tags, subject_tags, tag_run
 from lakewarden.dagster.lakehouse import LAKE, lake_of
 from lakewarden.dagster.mount import INGEST, Mount
 from lakewarden.ingest.pipelines.rejects import rejects_name
@@ -53,13 +53,7 @@ def ingest(
         _ingest(context, lake, mount, config)
 
 
-@dg.job(
-    executor_def=dg.in_process_executor,
-    tags=job_tags(INGEST, 10),
-    description="Takes uploaded objects into the table of a pipeline, each once.",
-)
-def ingest_job() -> None:
-    ingest()
+ingest_job = job_of(ingest, job_tags(INGEST, 10), "Takes uploaded objects into the table of a pipeline, each once.")
 
 
 def build_rule_assets(mount: Mount, catalog: Catalog) -> list[dg.AssetsDefinition]:

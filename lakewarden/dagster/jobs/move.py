@@ -6,7 +6,7 @@ from pydantic import Field
 from lakewarden.client import Lakehouse
 from lakewarden.dagster.jobs.event_log.book import book
 from lakewarden.dagster.jobs.forms import option_values, takes_options
-from lakewarden.dagster.jobs.runs import RETRIES, SPARK, declined, job_tags
+from lakewarden.dagster.jobs.runs import RETRIES, SPARK, declined, job_of, job_tags
 from lakewarden.dagster.mount import Mount
 
 
@@ -26,10 +26,4 @@ def move(
         book(context, lake, mount, lake.run("move", config.table, **option_values(config, "move")))
 
 
-@dg.job(
-    executor_def=dg.in_process_executor,
-    tags=job_tags("move", 5, SPARK),
-    description="Moves a table to another storage, while reads and writes continue.",
-)
-def move_job() -> None:
-    move()
+move_job = job_of(move, job_tags("move", 5, SPARK), "Moves a table to another storage, while reads and writes continue.")

@@ -5,7 +5,7 @@ import dagster as dg
 from lakewarden.client import Lakehouse
 from lakewarden.dagster.jobs.event_log.book import book
 from lakewarden.dagster.jobs.forms import option_values, takes_options
-from lakewarden.dagster.jobs.runs import RETRIES, SPARK, WithLook, declined, job_tags
+from lakewarden.dagster.jobs.runs import RETRIES, SPARK, WithLook, declined, job_of, job_tags
 from lakewarden.dagster.mount import Mount
 
 
@@ -23,10 +23,4 @@ def optimize(
         book(context, lake, mount, reports)
 
 
-@dg.job(
-    executor_def=dg.in_process_executor,
-    tags=job_tags("optimize", -5, SPARK),
-    description="Packs each scope's files to the target size.",
-)
-def optimize_job() -> None:
-    optimize()
+optimize_job = job_of(optimize, job_tags("optimize", -5, SPARK), "Packs each scope's files to the target size.")

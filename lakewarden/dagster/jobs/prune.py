@@ -9,7 +9,7 @@ from pydantic import Field
 from lakewarden.client import Lakehouse
 from lakewarden.dagster.assets.health import flushed_key, health_key
 from lakewarden.dagster.jobs.event_log.events import strangers
-from lakewarden.dagster.jobs.runs import RETRIES, declined, job_tags
+from lakewarden.dagster.jobs.runs import RETRIES, declined, job_of, job_tags
 from lakewarden.dagster.mount import Mount
 
 
@@ -47,10 +47,6 @@ def prune(
     context.add_output_metadata(asdict(replace(pruned, partitions=removed)))
 
 
-@dg.job(
-    executor_def=dg.in_process_executor,
-    tags=job_tags("prune", -10),
-    description="Removes old events of scopes from Dagster's own storage; the warehouse is not touched.",
+prune_job = job_of(
+    prune, job_tags("prune", -10), "Removes old events of scopes from Dagster's own storage; the warehouse is not touched."
 )
-def prune_job() -> None:
-    prune()

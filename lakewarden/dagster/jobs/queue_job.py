@@ -10,7 +10,7 @@ from lakewarden.dagster.assets.health_changes import book_health
 from lakewarden.dagster.assets.metadata import table_value
 from lakewarden.dagster.jobs.event_log.behind import book_behind
 from lakewarden.dagster.jobs.event_log.events import mark_failed
-from lakewarden.dagster.jobs.runs import RETRIES, SPARK, ScopeSelection, declined, job_tags, raise_failures
+from lakewarden.dagster.jobs.runs import RETRIES, SPARK, ScopeSelection, declined, job_of, job_tags, raise_failures
 from lakewarden.dagster.mount import Mount
 from lakewarden.maintenance.check.memory import BROKEN
 
@@ -44,13 +44,7 @@ def _row(job: Job) -> dict[str, str | int]:
     }
 
 
-@dg.job(
-    executor_def=dg.in_process_executor,
-    tags=job_tags("queued", 5, SPARK),
-    description="Runs the jobs that were enqueued in the warehouse's job log.",
-)
-def run_queued_job() -> None:
-    run_queued()
+run_queued_job = job_of(run_queued, job_tags("queued", 5, SPARK), "Runs the jobs that were enqueued in the warehouse's job log.")
 
 
 # `record_job`: books in Dagster what happened outside it.
@@ -80,6 +74,4 @@ def record(
         raise_failures(sorted(reports, key=lambda report: report.fault is None or not report.fault.transient))
 
 
-@dg.job(executor_def=dg.in_process_executor, tags=job_tags("record", 5), description="Books what was done outside of Dagster.")
-def record_job() -> None:
-    record()
+record_job = job_of(record, job_tags("record", 5), "Books what was done outside of Dagster.")

@@ -6,7 +6,7 @@ import dagster as dg
 
 from lakewarden.client import Lakehouse
 from lakewarden.dagster.assets.metadata import Row, table_value
-from lakewarden.dagster.jobs.runs import RETRIES, declined, job_tags
+from lakewarden.dagster.jobs.runs import RETRIES, declined, job_of, job_tags
 from lakewarden.ingest.relays import RelayOutcome
 
 RELAY = "relay"
@@ -21,13 +21,9 @@ def relay(context: dg.OpExecutionContext, lake: dg.ResourceParam[Lakehouse]) -> 
         _raise_first(outcomes)
 
 
-@dg.job(
-    executor_def=dg.in_process_executor,
-    tags=job_tags(RELAY, 10),
-    description="Carries the changes of all tables with log.system kafka to their topics, each once.",
+relay_job = job_of(
+    relay, job_tags(RELAY, 10), "Carries the changes of all tables with log.system kafka to their topics, each once."
 )
-def relay_job() -> None:
-    relay()
 
 
 def _row(outcome: RelayOutcome) -> Row:

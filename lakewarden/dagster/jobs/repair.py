@@ -10,7 +10,7 @@ from lakewarden.client import Lakehouse
 from lakewarden.dagster.assets.metadata import table_value
 from lakewarden.dagster.jobs.event_log.book import book
 from lakewarden.dagster.jobs.forms import option_values, plan_field, plan_link, run_or_apply, takes_options
-from lakewarden.dagster.jobs.runs import RETRIES, declined, job_tags, raise_failures
+from lakewarden.dagster.jobs.runs import RETRIES, declined, job_of, job_tags, raise_failures
 from lakewarden.dagster.mount import Mount
 
 _SHOWN = 100
@@ -68,10 +68,6 @@ def _shown(reports: Sequence[ScopeReport]) -> dg.MetadataValue:
     )
 
 
-@dg.job(
-    executor_def=dg.in_process_executor,
-    tags=job_tags("repair", 20),
-    description="Repairs damaged logs and scopes from the rows that are left; dry run by default.",
+repair_job = job_of(
+    repair, job_tags("repair", 20), "Repairs damaged logs and scopes from the rows that are left; dry run by default."
 )
-def repair_job() -> None:
-    repair()

@@ -27,7 +27,7 @@ from lakewarden.dagster.jobs.forms import (
     run_or_apply,
     takes_options,
 )
-from lakewarden.dagster.jobs.runs import RETRIES, TABLE, declined, job_tags, subject_tags, tag_run
+from lakewarden.dagster.jobs.runs import RETRIES, TABLE, declined, job_of, job_tags, subject_tags, tag_run
 from lakewarden.dagster.mount import Mount
 from lakewarden.errors import InvalidArgument
 from lakewarden.maintenance.request import new_request
@@ -108,13 +108,7 @@ def _run(lake: Lakehouse, config: RestoreConfig) -> list[ScopeReport]:
     return run_or_apply(lake, "restore", (config.table,), options, dry_run=config.dry_run, plan=config.plan)
 
 
-@dg.job(
-    executor_def=dg.in_process_executor,
-    tags=RESTORE_TAGS,
-    description="Restores scopes to a version; dry run by default.",
-)
-def restore_job() -> None:
-    restore()
+restore_job = job_of(restore, RESTORE_TAGS, "Restores scopes to a version; dry run by default.")
 
 
 # A restore job for each table: its form has two fields and, where users are partitions, the selector of these.

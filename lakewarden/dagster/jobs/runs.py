@@ -73,6 +73,18 @@ def job_tags(operation: str, priority: int, slot: str = LIGHT) -> dict[str, str]
     return {OPERATION: operation, SLOT: slot, "dagster/priority": str(priority)}
 
 
+def job_of(op: dg.OpDefinition, tags: Mapping[str, str], description: str) -> dg.JobDefinition:
+    """The job of one op, called as that with `_job` behind. It runs in the run's own process: Dagster's default executor starts
+    another for each step, which may start a JVM of its own.
+    """
+
+    @dg.job(name=f"{op.name}_job", executor_def=dg.in_process_executor, tags=dict(tags), description=description)
+    def only() -> None:
+        op()
+
+    return only
+
+
 _TABLES_TAGGED = 20
 _TAG_NAME = re.compile(r"[A-Za-z0-9_.-]{1,63}")
 """What Dagster takes behind the slash of a tag's key."""

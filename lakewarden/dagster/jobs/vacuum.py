@@ -6,7 +6,7 @@ from pydantic import Field
 from lakewarden.client import Lakehouse
 from lakewarden.dagster.jobs.event_log.book import book
 from lakewarden.dagster.jobs.forms import option_values, plan_field, plan_link, run_or_apply, takes_options
-from lakewarden.dagster.jobs.runs import RETRIES, SPARK, WithLook, declined, job_tags
+from lakewarden.dagster.jobs.runs import RETRIES, SPARK, WithLook, declined, job_of, job_tags
 from lakewarden.dagster.mount import Mount
 
 
@@ -29,10 +29,4 @@ def vacuum(
         book(context, lake, mount, reports, preview=config.dry_run)
 
 
-@dg.job(
-    executor_def=dg.in_process_executor,
-    tags=job_tags("vacuum", -10, SPARK),
-    description="Deletes files past the retention; dry run by default.",
-)
-def vacuum_job() -> None:
-    vacuum()
+vacuum_job = job_of(vacuum, job_tags("vacuum", -10, SPARK), "Deletes files past the retention; dry run by default.")
