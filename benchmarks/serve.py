@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from time import perf_counter
 
+import psycopg
 import pyarrow as pa
 
 from benchmarks import data
@@ -25,6 +27,8 @@ from lakewarden.catalog.names import Role
 from lakewarden.client import Lakehouse
 from lakewarden.serve.tokens import operator_token
 from lakewarden.sql.results import ResultRows
+from tests.fixtures.postgres import serve_postgres
+from tests.fixtures.servers import free_port
 
 _SINGLE = "bench.single"
 _BUCKET, _BULK, _LARGE = "bulk", "t", "large"
@@ -63,6 +67,7 @@ def run(scale: Scale, place: Path) -> Section:
             section.tables.append(_together(lake, works[1], size))
             section.tables.append(_of_a_constant(lake, address, works, scale))
             section.tables.append(_in_blocks(lake, size))
+        section.tables.append(_beside_postgres(lake, uri, scale))
         with served(uri, {"LAKEWARDEN_SQL__TIMEOUT_SECONDS": str(scale.query_heavy)}) as address:
             section.tables.append(_beside_heavy(lake, address, scale))
     return section
@@ -198,20 +203,84 @@ def _of_a_constant(lake: Lakehouse, address: tuple[str, int], works: Sequence[_W
         "a text without a statement": lambda at, _: http_.post(at, "/v1/api/sql", {"sql": ""}),
         **{work.name: work.over_http for work in works[:2]},
     }
-    rates: dict[str, list[float]] = {name: [] for name in calls}
-    for turn in range(size.turns + 2):
-        for name, call in calls.items():
-            _, rate = _crowd(call, clients, size.small if turn else clients, numbers)
-            if turn:
-                rates[name].append(rate)
-    least = percentile(rates["a text without a statement"], 50)
-    found = {name: percentile(each, 50) for name, each in rates.items()}
+    found = _rates(calls, clients, size, numbers)
+    least = found["a text without a statement"]
     lines = [(name, f"{rate:,.0f}", f"{rate / least:.2f}") for name, rate in found.items()]
     said = (
         f"{clients} clients over HTTP, by turns; medians of {size.turns + 1}. Targets: look-ups at least 0.25 of the answers to "
         "a text without a statement, under the same tokens, and inserts 0.15."
     )
     return Table(said, ("what", "a second", "of the first"), lines)
+
+
+def _rates(calls: Mapping[str, Call], clients: int, size: ServeScale, numbers: Iterator[int]) -> dict[str, float]:
+    """Calls a second of so many clients, by turns; the median of each."""
+    rates: dict[str, list[float]] = {name: [] for name in calls}
+    for turn in range(size.turns + 2):
+        for name, call in calls.items():
+            _, rate = _crowd(call, clients, size.small if turn else clients, numbers)
+            if turn:
+                rates[name].append(rate)
+    return {name: percentile(each, 50) for name, each in rates.items()}
+
+
+_POSTGRES = """
+CREATE SCHEMA bench;
+CREATE TABLE bench.events (
+    owner text, id bigint, kind text NOT NULL, amount double precision, note text, at timestamptz NOT NULL,
+    PRIMARY KEY (owner, id)
+);
+CREATE TABLE bench.single (LIKE bench.events INCLUDING ALL)
+"""
+"""The same tables, with the user as a column of the key."""
+
+
+def _beside_postgres(lake: Lakehouse, uri: str, scale: Scale) -> Table:
+    """The same two calls by psycopg: to the port for PostgreSQL's clients, and to a PostgreSQL that syncs what it commits."""
+    size, numbers, port = scale.serve, iter(range(1 << 44, 1 << 45)), free_port()
+    users = data.users(max(size.clients))
+    clients = min(16, len(users))
+    with served(uri, {}, "--pg-port", str(port)), serve_postgres(durable=True) as server, ExitStack() as opened:
+        tokens = [operator_token(lake.warehouse, user, _ROLE, timedelta(hours=6)) for user in users[:clients]]
+        ours = [opened.enter_context(_connected(port, *who)) for who in zip(users, tokens, strict=False)]
+        theirs = [opened.enter_context(_connected(server.port, server.user, server.password)) for _ in ours]
+        theirs[0].execute(_POSTGRES)
+        with theirs[0].cursor() as cursor, cursor.copy("COPY bench.events FROM STDIN") as copy:
+            for row in data.rows(users, 0, scale.query_cold // len(users)).to_pylist():
+                copy.write_row(list(row.values()))
+        note, mine = "a note on an event", "WHERE owner = %s AND id = %s"
+        looked_up, inserted = _LOOK_UP.replace("?", "%s"), _INSERT.replace("?", "%s")
+
+        def look_up(at: int, _: int) -> object:
+            return theirs[at].execute(_LOOK_UP.replace("WHERE id = ?", mine), (users[at], _key(scale))).fetchall()
+
+        def insert(at: int, number: int) -> object:
+            return theirs[at].execute(_INSERT.replace("(?,", "(%s, %s,").replace("?", "%s"), (users[at], number, note))
+
+        found = _rates(
+            {
+                "ours, look-up": lambda at, _: ours[at].execute(looked_up, (_key(scale),)).fetchall(),
+                "PostgreSQL's, look-up": look_up,
+                "ours, insert": lambda at, number: ours[at].execute(inserted, (number, note)),
+                "PostgreSQL's, insert": insert,
+            },
+            clients,
+            size,
+            numbers,
+        )
+    pairs = (("point look-up", "look-up"), ("insert of a row", "insert"))
+    rates = [(what, found[f"ours, {call}"], found[f"PostgreSQL's, {call}"]) for what, call in pairs]
+    lines = [(what, f"{mine:,.0f}", f"{other:,.0f}", f"{mine / other:.3f}") for what, mine, other in rates]
+    said = (
+        f"{clients} clients by psycopg, one connection each: to the port for PostgreSQL's clients, and to a PostgreSQL on this"
+        f" machine whose commits wait for the disk, with the same rows in one table with an index; by turns, medians of"
+        f" {size.turns + 1}. Shown, without a target."
+    )
+    return Table(said, ("what", "a second", "PostgreSQL, a second", "ours is, times"), lines)
+
+
+def _connected(port: int, user: str, password: str) -> psycopg.Connection:
+    return psycopg.connect(host="127.0.0.1", port=port, user=user, password=password, dbname="postgres", autocommit=True)
 
 
 def _in_blocks(lake: Lakehouse, size: ServeScale) -> Table:

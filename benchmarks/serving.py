@@ -52,12 +52,12 @@ class Clients:
 
 
 @contextmanager
-def served(uri: str, settings: Mapping[str, str]) -> Iterator[tuple[str, int]]:
-    """A server process of the warehouse, with these variables of the environment besides; its host and port."""
+def served(uri: str, settings: Mapping[str, str], *options: str) -> Iterator[tuple[str, int]]:
+    """A server process of the warehouse, with these variables of the environment and options besides; its host and port."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
-    command = [_COMMAND, "serve", "--warehouse", uri, "--port", str(port)]
+    command = [_COMMAND, "serve", "--warehouse", uri, "--port", str(port), *options]
     server = subprocess.Popen(command, env={**os.environ, **settings}, stderr=subprocess.DEVNULL)
     try:
         while not _answers(port):

@@ -113,13 +113,14 @@ def test_partitions(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.night
 def test_serve(tmp_path: Path) -> None:
-    side_by_side, together, constant, blocks, beside = serve.run(TINY, tmp_path).tables
+    side_by_side, together, constant, blocks, postgres, beside = serve.run(TINY, tmp_path).tables
     rows = figures(side_by_side, 8, 7)
     assert [row[0] for row in rows] == [1, 2] * 4
     assert all(row[2] >= row[1] and row[5] >= row[4] for row in rows), "p99 is no less than p50"
     assert all(is_quotient(a_segment, written, segments) for written, segments, a_segment in figures(together, 2, 3))
     (least, _), *others = figures(constant, 3, 2)
     assert all(is_quotient(of_the_first, rate, least) for rate, of_the_first in others)
+    assert all(is_quotient(times, ours, theirs) for ours, theirs, times in figures(postgres, 2, 3))
     one_by_one, in_a_block = figures(blocks, 2, 2)
     assert is_quotient(in_a_block[1], in_a_block[0], one_by_one[0])
     assert all(is_quotient(times, beside_it, alone) for alone, beside_it, times in figures(beside, 2, 3))

@@ -36,12 +36,13 @@ def native_rows(schema: TableSchema, rows: Sequence[Row | str]) -> list[dict[str
         InvalidArgument: a row is no object, or has a column that the table does not have.
         ConstraintViolation: a value has no form that its column takes.
     """
-    return [native_row(schema, _object(row)) for row in rows]
+    read = {column.name: (column, _READERS.get(column.type.name)) for column in schema.columns}
 
+    def native(name: str, value: object) -> object:
+        column, reader = read.get(name) or (column_of(schema, name), None)
+        return value if reader is None or value is None else _read(column, reader, value)
 
-def native_row(schema: TableSchema, row: Row) -> dict[str, object]:
-    """Raises as `native_rows`."""
-    return {name: native_value(column_of(schema, name), value) for name, value in row.items()}
+    return [{name: native(name, value) for name, value in _object(row).items()} for row in rows]
 
 
 def column_of(schema: TableSchema, name: str) -> SchemaColumn:
@@ -58,8 +59,11 @@ def native_value(column: SchemaColumn, value: object) -> object:
     """Raises:
     ConstraintViolation: the value has no form that the column takes. Ranges are checked where it is written.
     """
-    if value is None or (read := _READERS.get(column.type.name)) is None:
-        return value
+    read = _READERS.get(column.type.name)
+    return value if value is None or read is None else _read(column, read, value)
+
+
+def _read(column: SchemaColumn, read: Callable[[object], object], value: object) -> object:
     try:
         return read(value)
     except (ValueError, OverflowError) as error:

@@ -27,7 +27,7 @@ from lakewarden.serve.http.fleet import fleet, metrics
 from lakewarden.serve.http.k3_calls import k3_call
 from lakewarden.serve.http.openapi import PATHS, ROUTES, openapi
 from lakewarden.serve.http.problems import problem
-from lakewarden.serve.http.requests import lake_of
+from lakewarden.serve.http.requests import BodyQueue, lake_of
 from lakewarden.serve.http.statements import sql
 from lakewarden.serve.http.subscriptions import Following
 from lakewarden.serve.http.web_socket import WebSockets
@@ -107,12 +107,9 @@ def application(common: Common) -> Starlette:
             (LakewardenError, RequestDeclined, msgspec.DecodeError, HTTPException, Exception), problem
         ),
     )
-    app.state.lake = common.lake
-    app.state.authority = common.authority
-    app.state.allowance = common.allowance
-    app.state.figures = common.figures
+    app.state.common = common
     app.state.following = following
-    app.state.writes = common.writes
+    app.state.bodies = BodyQueue()
     return app
 
 

@@ -9,7 +9,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from lakewarden.serve.http.requests import address_of, authority_of, body_of, caller
+from lakewarden.serve.http.requests import address_of, body_of, caller, common_of
 
 _NOT_KEPT = {"Cache-Control": "no-store"}
 
@@ -25,17 +25,17 @@ class RefreshRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 async def login(request: Request) -> Response:
     given = await body_of(request, LoginRequest)
-    granted = await run_in_threadpool(authority_of(request).login, given.user, given.password, address_of(request))
+    granted = await run_in_threadpool(common_of(request).authority.login, given.user, given.password, address_of(request))
     return JSONResponse(asdict(granted), headers=_NOT_KEPT)
 
 
 async def refresh(request: Request) -> Response:
     given = await body_of(request, RefreshRequest)
-    granted = await run_in_threadpool(authority_of(request).refresh, given.refresh_token, address_of(request))
+    granted = await run_in_threadpool(common_of(request).authority.refresh, given.refresh_token, address_of(request))
     return JSONResponse(asdict(granted), headers=_NOT_KEPT)
 
 
 async def logout(request: Request) -> Response:
     token = await caller(request)
-    await run_in_threadpool(authority_of(request).logout, token)
+    await run_in_threadpool(common_of(request).authority.logout, token)
     return JSONResponse({"message": "logged out"})

@@ -15,8 +15,7 @@ from lakewarden.catalog.access import ADMINS
 from lakewarden.client.fleet_metrics import metrics_text
 from lakewarden.client.fleet_page import UI, fleet_page
 from lakewarden.errors import InvalidArgument, PermissionDenied
-from lakewarden.serve.common import Figures
-from lakewarden.serve.http.requests import admitted, lake_of
+from lakewarden.serve.http.requests import admitted, common_of, lake_of
 
 _SHORTEST = 16
 """Signs of a scrape token: a short one is guessed."""
@@ -38,9 +37,7 @@ async def fleet(request: Request) -> Response:
 
 async def metrics(request: Request) -> Response:
     """Figures of the process that answers, for Prometheus; with a token that may see them, those of each table too."""
-    figures = request.app.state.figures
-    assert isinstance(figures, Figures), "the application is made with one"
-    text = generate_latest(figures.registry).decode()
+    text = generate_latest(common_of(request).figures.registry).decode()
     if "authorization" in request.headers:
         if not await run_in_threadpool(_is_scraper, request):
             await _check_dba(request)

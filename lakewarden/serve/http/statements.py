@@ -23,7 +23,7 @@ from lakewarden.catalog.access import Principal
 from lakewarden.client import Lakehouse
 from lakewarden.client.answers import answer
 from lakewarden.errors import InvalidArgument, Unsupported
-from lakewarden.serve.http.requests import admitted, allowance_of, body_of, ended_with, lake_of, once
+from lakewarden.serve.http.requests import admitted, body_of, common_of, ended_with, lake_of, once
 from lakewarden.serve.idempotency import StatementOutcome, StoredAnswer, places_of
 from lakewarden.sql.dialect import Value
 from lakewarden.sql.results import AffectedRows, Events, OneLine, Result, ResultRows
@@ -38,7 +38,7 @@ from lakewarden.tables.freshness import Freshness, check_freshness
 class StreamedAnswer(StreamingResponse):
     def __init__(self, request: Request, principal: Principal, pieces: Iterator[bytes], media_type: str) -> None:
         super().__init__(pieces, media_type=media_type)
-        self._sending = allowance_of(request).sending(principal.user)
+        self._sending = common_of(request).allowance.sending(principal.user)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         with self._sending:

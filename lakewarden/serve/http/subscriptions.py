@@ -27,7 +27,7 @@ from lakewarden.client import Lakehouse
 from lakewarden.errors import InvalidArgument, LakewardenError, StorageUnavailable, Transient
 from lakewarden.serve.authority import Authority, RequestDeclined
 from lakewarden.serve.http.problems import refusal
-from lakewarden.serve.http.requests import allowance_of, authority_of, lake_of
+from lakewarden.serve.http.requests import common_of
 from lakewarden.serve.tokens import AccessToken
 from lakewarden.sql.statements.subscribe import Manner
 from lakewarden.tables.changes.log_reader import Event
@@ -356,10 +356,10 @@ async def opened(
         Declined: the user has too many requests or subscriptions.
         LakewardenError: as `SqlSession.subscribe`.
     """
-    allowance, user = allowance_of(connection), token.principal.user
-    with allowance.following(user):
-        with allowance.of(user):
-            source = await run_in_threadpool(partial(LiveSource, lake_of(connection), authority_of(connection), token, request))
+    common, user = common_of(connection), token.principal.user
+    with common.allowance.following(user):
+        with common.allowance.of(user):
+            source = await run_in_threadpool(partial(LiveSource, common.lake, common.authority, token, request))
         try:
             yield source
         finally:
