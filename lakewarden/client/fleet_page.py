@@ -158,8 +158,6 @@ def _template() -> Template:
 
 # The small pictures of the page, as SVG and as shares: seven days of a number, and groups of scopes.
 
-# The small pictures of the page, as SVG and as shares: seven days of a number, and groups of scopes.
-
 _WIDTH, _HEIGHT, _EDGE = 96, 22, 2.5
 
 

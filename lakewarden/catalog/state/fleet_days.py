@@ -1,8 +1,9 @@
 """What is kept of each table for a week: one small object a day, `fleet/<table id>/<day>`, with counts and times alone.
 
-A day has the newest look at the table, the worst of the day, and what jobs did, each counted once: a job counts if it ended
-after the last one that was counted, or within `LATE` before it and is not among the `recent` ones. Whoever dies between two
-objects leaves each of them right by itself. No user's id is in it.
+A day has the newest look at the table, the worst of the day, and what jobs did until its end, each counted once: a job counts if
+it ended after the last one that was counted, or within `LATE` before it and is not among the `recent` ones. Whoever dies between
+two objects leaves each of them right by itself. What was done in a week is the difference of two days' sums: one of two writers
+at the same time may replace an older day by one that lacks a job, which the newest day has. No user's id is in it.
 """
 
 from __future__ import annotations
@@ -55,10 +56,8 @@ class FleetDay(msgspec.Struct, frozen=True):
     """The newest one."""
     worst: TableLook = TableLook()
     """The most of each number that a look of the day found."""
-    work: dict[str, dict[str, int]] = {}
-    """What was done that day, by operation."""
     ever: dict[str, dict[str, int]] = {}
-    """What was done since the first day that was kept."""
+    """What was done since the first day that was kept, by operation."""
     counted_to: int = 0
     """When the last job ended that is counted."""
     seen_to: int = 0
@@ -148,10 +147,10 @@ def keep_day(state: ObjectStore, table_id: str, one: FleetDay) -> None:
 
 
 def expire_days(state: ObjectStore, table_id: str, days: Sequence[FleetDay], today: date) -> None:
-    """Removes days older than what the page shows, but never the newest."""
+    """Removes days older than what the page shows, but the newest of them: a week's work is counted from the day before it."""
     oldest = (today - timedelta(days=KEPT_DAYS)).isoformat()
-    # The newest day has the sums of all days before it.
-    state.delete([f"{ROOT}/{table_id}/{one.day}" for one in days[:-1] if one.day < oldest])
+    old = [one.day for one in days if one.day < oldest]
+    state.delete([f"{ROOT}/{table_id}/{day}" for day in old[:-1]])
 
 
 def remove_days(state: ObjectStore, table_id: str) -> None:
@@ -190,7 +189,6 @@ def _with(days: list[FleetDay], job: Job, ended: datetime, amounts: Mapping[str,
         *days[:-1],
         msgspec.structs.replace(
             one,
-            work=_sum(one.work, job.job_type, more),
             ever=_sum(one.ever, job.job_type, more),
             counted_to=counted_to,
             # What falls out of it counts by `counted_to` from now on.
@@ -212,7 +210,7 @@ def _on(days: Sequence[FleetDay], day: date) -> list[FleetDay]:
         return list(days)
     if not days:
         return [FleetDay(day.isoformat())]
-    fresh = msgspec.structs.replace(days[-1], day=day.isoformat(), looked_at=0, look=TableLook(), worst=TableLook(), work={})
+    fresh = msgspec.structs.replace(days[-1], day=day.isoformat(), looked_at=0, look=TableLook(), worst=TableLook())
     return [*days, fresh]
 
 

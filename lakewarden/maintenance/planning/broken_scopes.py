@@ -15,6 +15,7 @@ from lakewarden.catalog.state.failed_checks import EXPECTATION, StandingFailure
 from lakewarden.errors import Corrupt
 from lakewarden.log.position import NOTHING
 from lakewarden.maintenance.check.memory import BROKEN, named
+from lakewarden.maintenance.plans.census import users_of
 from lakewarden.tables.warehouse import Warehouse
 
 _OF_ROWS = ("one_row_per_key", "no_null_in_key", "rows_in_their_bucket", "columns_as_declared", "log_and_table_agree")
@@ -55,11 +56,9 @@ class BrokenScopes:
     def of(cls, warehouse: Warehouse, catalog: Catalog, table: Table) -> BrokenScopes:
         """One listing; users are looked up only where something is broken."""
         failed = warehouse.failed_checks.of(table.id)
-        if not failed:
-            return cls(warehouse, catalog, table, ())
-        users = [None] if table.type == "SHARED" else sorted(warehouse.registry.users(table.id))
-        marks = ((Scope(table.name, user), failed.get(warehouse.erasures.mark(user or ""), ())) for user in users)
-        standing = ((scope, _standing(warehouse, catalog, table, scope, found)) for scope, found in marks if found)
+        by_user = sorted(users_of(warehouse, table, failed).items(), key=lambda one: one[1] or "")
+        scopes = ((Scope(table.name, user), failed[mark]) for mark, user in by_user)
+        standing = ((scope, _standing(warehouse, catalog, table, scope, found)) for scope, found in scopes)
         return cls(warehouse, catalog, table, tuple((scope, found[-1]) for scope, found in standing if found))
 
     def __len__(self) -> int:

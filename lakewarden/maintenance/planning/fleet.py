@@ -70,6 +70,8 @@ class FleetTable:
     health: TableHealth
     days: tuple[FleetDay, ...]
     """Of the last week, oldest first; a day without a look, or without work, may be missing."""
+    before: Mapping[str, Mapping[str, int]]
+    """What was done until the week began, as `FleetDay.ever`."""
     retention_hours: int
     on_disk: bool
     """Where requests and bytes cost nothing."""
@@ -112,17 +114,20 @@ class FleetTable:
     @property
     def week(self) -> tuple[WeekWork, ...]:
         """What each operation did in the last week."""
-        found: dict[str, dict[str, int]] = {}
-        for one in self.days:
-            for operation, amounts in one.work.items():
-                add(found.setdefault(operation, {}), amounts)
-        return tuple(WeekWork(operation, amounts, self.dollars(amounts)) for operation, amounts in sorted(found.items()))
+        fresh = {operation: _added(self.before.get(operation, {}), amounts) for operation, amounts in self._done.items()}
+        return self._worked({operation: amounts for operation, amounts in fresh.items() if amounts})
 
     @property
     def ever(self) -> tuple[WeekWork, ...]:
         """The same since the first day that is kept: it only grows."""
-        newest = self.days[-1].ever if self.days else {}
-        return tuple(WeekWork(operation, amounts, self.dollars(amounts)) for operation, amounts in sorted(newest.items()))
+        return self._worked(self._done)
+
+    @property
+    def _done(self) -> Mapping[str, Mapping[str, int]]:
+        return self.days[-1].ever if self.days else {}
+
+    def _worked(self, done: Mapping[str, Mapping[str, int]]) -> tuple[WeekWork, ...]:
+        return tuple(WeekWork(operation, amounts, self.dollars(amounts)) for operation, amounts in sorted(done.items()))
 
     @property
     def debt(self) -> StorageDebt:
@@ -137,6 +142,10 @@ class FleetTable:
     def dollars(self, amounts: Mapping[str, int]) -> float:
         """Of these requests and bytes."""
         return 0.0 if self.on_disk else dollars(amounts, self.prices)
+
+
+def _added(before: Mapping[str, int], amounts: Mapping[str, int]) -> dict[str, int]:
+    return {name: more for name, amount in amounts.items() if (more := amount - before.get(name, 0))}
 
 
 def _free_on(day: int, retention_hours: int) -> date:

@@ -39,14 +39,14 @@ FILES_OF = 20
 Days = Mapping[str, Sequence[FleetDay]]
 
 
-def fleet_of(warehouse: Warehouse, jobs: JobLog, found: Overview | None = None) -> Fleet:
+def fleet_of(warehouse: Warehouse, jobs: JobLog, seen: Overview | None = None) -> Fleet:
     """The fleet now, with all that was done until now, whether it is kept yet or not. Writes nothing.
 
     Args:
-        found: an overview that was just made.
+        seen: an overview that was just made.
     """
     catalog, now = warehouse.catalog.read(), warehouse.clock()
-    seen = overview(warehouse, FILES_OF, keeps=False) if found is None else found
+    seen = overview(warehouse, FILES_OF, keeps=False) if seen is None else seen
     healths = {one.table: one for one in health_of(warehouse, seen)}
     tables = [table for table in cold_tables(catalog) if table.name in healths]
     listed = warehouse.state.keys(ROOT)
@@ -55,10 +55,12 @@ def fleet_of(warehouse: Warehouse, jobs: JobLog, found: Overview | None = None) 
     first = (now - timedelta(days=WEEK - 1)).astimezone(UTC).date().isoformat()
 
     def table_of(table: Table) -> FleetTable:
-        week = tuple(one for one in looked(days.get(table.id, ()), look_of(healths[table.name]), now) if one.day >= first)
+        found = looked(days.get(table.id, ()), look_of(healths[table.name]), now)
+        older = [one for one in found if one.day < first]
+        week, before = tuple(found[len(older) :]), older[-1].ever if older else {}
         place = warehouse.location(catalog.storages[table.options.storage_id])
         disk = local_path(place.uri) is not None
-        return FleetTable(table.id, healths[table.name], week, warehouse.retention_hours(table), disk, prices, now)
+        return FleetTable(table.id, healths[table.name], week, before, warehouse.retention_hours(table), disk, prices, now)
 
     ordered = sorted(map(table_of, tables), key=lambda one: (one.rank, one.name))
     surveys = survey_sums_kept(warehouse.state, listed)

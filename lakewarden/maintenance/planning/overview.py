@@ -23,7 +23,7 @@ from lakewarden.errors import Corrupt, LakewardenError, StorageRefused
 from lakewarden.maintenance.planning.broken_scopes import BrokenScopes
 from lakewarden.maintenance.planning.pending import PendingScopes
 from lakewarden.maintenance.planning.status import ScopeStatus, as_known, quiet, status
-from lakewarden.maintenance.plans.census import FloorSurvey, surveyed
+from lakewarden.maintenance.plans.census import FloorSurvey, surveyed, users_of
 from lakewarden.maintenance.plans.needs import Need
 from lakewarden.maintenance.plans.select import newest_notes
 from lakewarden.maintenance.vacuum.need import unattended
@@ -185,7 +185,7 @@ def _worst(survey: FloorSurvey, notes: KnownScopes, due: Mapping[Operation, Rows
     chosen = np.flatnonzero(reduce(np.logical_or, due.values(), np.zeros(len(notes), np.bool_)))
     chosen = chosen[np.argsort(-notes["files"][chosen], kind="stable")[:most]]
     marks = [notes.mark(int(row)) for row in chosen]
-    users = survey.named(marks)
+    users = users_of(survey.warehouse, survey.table, marks)
     for row, mark in zip(chosen, marks, strict=True):
         known = notes.get(mark)
         if mark in users and known is not None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, compress
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -57,20 +57,25 @@ class FloorSurvey:
         """Returns the notes, of which a scope may have several. Raises `Missing` when objects were merged since."""
         return list(self.floor.parts(self.scan.heads).values())
 
-    def named(self, marks: Collection[str]) -> dict[str, str | None]:
-        """Returns those of these keyed hashes whose user is registered; the one scope of a SHARED table has no user."""
-        hashes_of = self.warehouse.erasures.marks
-        wanted = {bytes.fromhex(mark) for mark in marks}
-        if not can(self.table.type, "a scope per user"):
-            return {mark: None for mark in (hashes_of([""]).hex(),) if mark in marks}
 
-        def among(users: Collection[str]) -> list[tuple[str, str]]:
-            hashes = hashes_of(users)
-            places = ((hashes[16 * at : 16 * at + 16], user) for at, user in enumerate(users))
-            return [(one.hex(), user) for one, user in places if one in wanted]
+def users_of(warehouse: Warehouse, table: Table, marks: Collection[str]) -> dict[str, str | None]:
+    """Returns those of these keyed hashes whose user is registered; the one scope of a SHARED table has no user. Hashes every
+    user once, a block at a time: no hash leads back to its user.
 
-        blocks, _ = self.warehouse.registry.each_block(self.table.id, among) if wanted else ([], None)
-        return dict(chain.from_iterable(blocks))
+    Raises:
+        Corrupt: the registry cannot be read.
+    """
+    if not can(table.type, "a scope per user"):
+        return {mark: None for mark in (warehouse.erasures.mark(""),) if mark in marks}
+    wanted = scope_hashes(bytes.fromhex("".join(marks)))
+
+    def among(users: Collection[str]) -> list[tuple[str, str]]:
+        hashes = scope_hashes(warehouse.erasures.marks(users))
+        found = pc.is_in(hashes, value_set=wanted)
+        return list(zip(hexadecimal(hashes.filter(found)), compress(users, found.to_pylist()), strict=True))
+
+    blocks, _ = warehouse.registry.each_block(table.id, among) if marks else ([], None)
+    return dict(chain.from_iterable(blocks))
 
 
 def surveyed(warehouse: Warehouse, catalog: Catalog, table: Table, of: Callable[[FloorSurvey], T], *, keeps: bool = True) -> T:

@@ -17,7 +17,7 @@ from lakewarden.base.clock import to_millis
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.catalog.state.floor_entries import NO_TABLE, UNSEEN, KnownScopes, Rows
 from lakewarden.catalog.state.floor_objects import Summary
-from lakewarden.maintenance.plans.census import FloorSurvey, surveyed
+from lakewarden.maintenance.plans.census import FloorSurvey, surveyed, users_of
 from lakewarden.maintenance.plans.needs import Need
 from lakewarden.maintenance.plans.rounds import Round, VacuumTurn
 from lakewarden.tables.warehouse import Warehouse
@@ -85,7 +85,7 @@ def _selected(
     """The users who were erased are not registered, and not among them."""
     turn = going_round.turn(survey) if going_round else None
     marks = survey.unknown.union(due(survey, need, rolling), besides, turn.scopes if turn else ())
-    users = tuple(survey.named(marks).values())
+    users = tuple(users_of(survey.warehouse, survey.table, marks).values())
     return SelectedScopes(users, survey.scopes - len(users), turn)
 
 

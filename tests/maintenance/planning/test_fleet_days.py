@@ -18,6 +18,7 @@ from lakewarden.catalog.state.job_log import JobLog
 from lakewarden.errors import Conflict
 from lakewarden.maintenance.planning.fleet import WeekWork
 from lakewarden.maintenance.planning.fleet_look import BOOK_EVERY
+from lakewarden.storage.objects import ObjectStore
 from tests.fixtures.clock import Clock
 from tests.fixtures.lakes import NOTES, make_notes, notes
 
@@ -123,6 +124,37 @@ def test_who_dies_between_two_tables_leaves_each_right(lake: Lakehouse, monkeypa
     assert {one.name: [each["jobs"] for each in one.ever] for one in lake.fleet().tables} == {NOTES: [1], "chat.second": [1]}
 
 
+@pytest.mark.parametrize("passed", [timedelta(minutes=1), timedelta(hours=3)], ids=["on one day", "over midnight"])
+def test_two_who_book_at_once_lose_no_job(
+    lake: Lakehouse, monkeypatch: pytest.MonkeyPatch, clock: Clock, passed: timedelta
+) -> None:
+    """One reads, the other books what came since, and only then the first one writes."""
+    _flush(lake, "ann")
+    written = list[str]()
+
+    def slow(state: ObjectStore, table_id: str, one: fleet_days.FleetDay) -> None:
+        if not written:
+            written.append(one.day)
+            with Lakehouse.open(lake.warehouse.uri, clock=clock) as other:
+                _flush(other, "bob")
+                clock.now += passed
+                other.book_fleet()
+            assert len(written) > 1
+        written.append(one.day)
+        fleet_days.keep_day(state, table_id, one)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("lakewarden.maintenance.planning.fleet_look.keep_day", slow)
+        _book(lake)
+    for _ in range(3):
+        assert _flushes(lake)["jobs"] == 2
+        clock.now += BOOK_EVERY
+        _book(lake)
+    (table,) = lake.fleet().tables
+    assert ([one["jobs"] for one in table.ever], [one["done"] for one in table.ever]) == ([2], [2])
+    assert len(set(written)) == len(_days(lake)) == (1 if passed < timedelta(hours=1) else 2)
+
+
 def test_a_restored_backup_counts_no_job_again(lake: Lakehouse, clock: Clock, tmp_path: Path) -> None:
     for _ in range(3):
         _flush(lake, "ann")
@@ -146,13 +178,14 @@ def test_days_follow_each_other_and_old_ones_go(lake: Lakehouse, clock: Clock) -
     _book(lake)
     assert _days(lake) == ["2026-05-01", "2026-05-02"]
     (table,) = lake.fleet().tables
-    assert [one.work["flush"]["jobs"] for one in table.days] == [1, 1]
     assert [one.ever["flush"]["jobs"] for one in table.days] == [1, 2]
     clock.now += timedelta(days=40)
     _book(lake)
-    assert len(lake.warehouse.state.list(f"fleet/{table.table_id}")) == 1
+    kept = [found.key.rpartition("/")[2] for found in lake.warehouse.state.list(f"fleet/{table.table_id}")]
+    assert kept == ["2026-05-02", "2026-06-11"], "the day before the week, however old"
     assert _days(lake) == ["2026-06-11"]
     (table,) = lake.fleet().tables
+    assert table.week == (), "a week has no work of older days"
     assert [one["jobs"] for one in table.ever] == [2], "a counter goes on"
 
 
