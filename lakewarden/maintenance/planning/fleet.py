@@ -69,7 +69,7 @@ class FleetTable:
     table_id: str
     health: TableHealth
     days: tuple[FleetDay, ...]
-    """Of the last week, oldest first; a day without a look, or without work, may be missing."""
+    """Of the last week, oldest first: today, and before it those with a look or with work."""
     before: Mapping[str, Mapping[str, int]]
     """What was done until the week began, as `FleetDay.ever`."""
     retention_hours: int
@@ -114,17 +114,13 @@ class FleetTable:
     @property
     def week(self) -> tuple[WeekWork, ...]:
         """What each operation did in the last week."""
-        fresh = {operation: _added(self.before.get(operation, {}), amounts) for operation, amounts in self._done.items()}
+        fresh = {operation: _added(self.before.get(operation, {}), amounts) for operation, amounts in self.days[-1].ever.items()}
         return self._worked({operation: amounts for operation, amounts in fresh.items() if amounts})
 
     @property
     def ever(self) -> tuple[WeekWork, ...]:
         """The same since the first day that is kept: it only grows."""
-        return self._worked(self._done)
-
-    @property
-    def _done(self) -> Mapping[str, Mapping[str, int]]:
-        return self.days[-1].ever if self.days else {}
+        return self._worked(self.days[-1].ever)
 
     def _worked(self, done: Mapping[str, Mapping[str, int]]) -> tuple[WeekWork, ...]:
         return tuple(WeekWork(operation, amounts, self.dollars(amounts)) for operation, amounts in sorted(done.items()))
