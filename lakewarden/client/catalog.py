@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from lakewarden.base.scope import Scope, TableName
@@ -10,6 +11,7 @@ from lakewarden.catalog.access import OPERATOR
 from lakewarden.catalog.model import Column, Namespace, Table, TableType
 from lakewarden.client.parts import Noun
 from lakewarden.client.storages import Storages
+from lakewarden.errors import BeingErased, NotFound
 from lakewarden.maintenance.admin.namespaces import make_namespace, make_view, remove_namespace, remove_view, switch_engine
 from lakewarden.tables.warehouse import find_table, live_tables
 
@@ -216,13 +218,24 @@ class TagCalls(Noun):
     """The calls of `lake.catalog.tags`, as `Lakehouse` has them."""
 
     def tag(self, table: str, name: str, *, user: str | None = None, version: int | None = None) -> Tag:
-        """Names a version of a scope, by default the newest; no vacuum removes what a tag names."""
+        """Names a version of a scope, by default the newest; no vacuum removes what a tag names.
+
+        Raises:
+            BeingErased: the user is being erased, or was meanwhile; and as `add_tag`.
+        """
         from lakewarden.tables.pins import add_tag
 
-        catalog = self._parts.warehouse.catalog.read()
-        scope = Scope(TableName.parse(table), user)
-        target = self._parts.warehouse.target(catalog, scope)
-        return add_tag(self._parts.warehouse.state, find_table(catalog, scope.table).id, target, name, version)
+        warehouse, scope = self._parts.warehouse, Scope(TableName.parse(table), user)
+        catalog = warehouse.catalog.read()
+        target, tagged = warehouse.target(catalog, scope), find_table(catalog, scope.table)
+        log, mark = warehouse.log(tagged), warehouse.erasures.mark(user or "")
+        before = log.signs(mark)
+        tag = add_tag(warehouse.state, tagged.id, target, name, version)
+        if before.erased_until(log.signs(mark)):
+            with suppress(NotFound):  # the erasure has found it
+                self.drop_tag(table, name, user=user)
+            raise BeingErased(frozenset({user or ""}))
+        return tag
 
     def tags(self, table: str, *, user: str | None = None) -> list[Tag]:
         """The tags of a table, or of one user's scope, by user and name."""

@@ -128,6 +128,11 @@ class UserSigns:
     def shut(self) -> bool:
         return self.dropped or self.closed
 
+    def erased_until(self, now: UserSigns) -> bool:
+        """Whether an erasure of the user began or ended between these signs and those of now. Who has stored the user's name in
+        between takes it back: the erasure may have looked for it before."""
+        return now.closed or now.erased not in (None, self.erased)
+
 
 @dataclass(frozen=True)
 class Upset:

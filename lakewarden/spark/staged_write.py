@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -12,7 +13,7 @@ from lakewarden.base.scope import Scope
 from lakewarden.catalog.access import OPERATOR
 from lakewarden.catalog.changes.engines import require_active
 from lakewarden.catalog.model import Table
-from lakewarden.errors import Conflict, Unsupported
+from lakewarden.errors import Conflict, NotFound, Unsupported
 from lakewarden.log.once import Resume, StagedPiece, Staging, WriterBatch
 from lakewarden.log.record import OP, UPSERT, LogBatch, log_batch
 from lakewarden.spark.connection import SparkConnection, called_by_spark
@@ -137,8 +138,11 @@ class StagedWrite:
             log.abandon(staging)
 
     def abandon(self, messages: Iterable[StagedRows]) -> None:
-        """Removes what was staged."""
+        """Removes what was staged of a write that failed."""
         log = self.connection.open().log(self.table)
+        with suppress(NotFound):  # a dropped table takes no segment
+            # A commit whose answer was lost may still be on its way, to a position that it does not get behind this.
+            log.take_position()
         for staging in {self.staging, *(each.staging for each in messages)}:
             log.abandon(staging)
 

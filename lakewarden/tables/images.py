@@ -250,6 +250,7 @@ class ImagedLog:
             receipt = self._publish(staging, pieces, None, after) if pieces else None
         except LakewardenError:
             with suppress(LakewardenError):  # what stays here is removed when it is abandoned
+                self.log.take_position()  # which a put whose answer was lost may still be on its way to
                 self.log.abandon(staging)
             raise
         if not pieces:

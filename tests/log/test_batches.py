@@ -92,6 +92,29 @@ def test_to_publish_again_writes_nothing(store: Store) -> None:
     assert pending_ids(store, "a") == [1]
 
 
+@pytest.mark.parametrize("at_once", [True, False])
+def test_a_batch_that_no_cut_remembers_is_not_published_again(
+    store: Store, at_once: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was flushed before so many others that nothing names it any more: in one cut with them, or in one of its own."""
+    monkeypatch.setattr("lakewarden.log.objects.cut.REMEMBERED", 3)
+    driver = log_of(store)
+    staging = driver.begin_batch()
+    pieces = driver.stage(staging, notes("a", 1))
+    assert driver.publish(staging, pieces) is not None
+    if not at_once:
+        settle_all(store)
+    for number in range(4):
+        driver.append(notes("b", number))
+    settle_all(store)
+    assert left(store) == []
+    for process in (driver, log_of(store)):
+        with pytest.raises(StorageUnavailable, match="read before writing the rows again"):
+            process.publish(staging, pieces)
+    driver.append(notes("b", 9))
+    assert (pending_ids(store, "a"), pending_ids(store, "b")) == ([], [9])
+
+
 def test_an_abandoned_batch_leaves_nothing_and_one_of_a_dead_process_goes_two_days_later(store: Store) -> None:
     driver = log_of(store)
     staging = driver.begin_batch()

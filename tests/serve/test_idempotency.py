@@ -101,6 +101,22 @@ def test_while_the_first_writes_the_second_is_refused(store: ObjectStore, made: 
     assert made.names == ["first"]
 
 
+def test_two_that_meet_at_midnight_write_once(store: ObjectStore, made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the store's time: the first request begins before it, and the second comes, and the first is asked again, behind it."""
+    midnight = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=1)
+    now = [midnight - timedelta(seconds=1)]
+    monkeypatch.setattr(Writes, "_now", lambda _self, _claimed: now[0])
+
+    def write() -> StoredAnswer:
+        now[0] = midnight + timedelta(seconds=1)
+        with pytest.raises(Conflict, match="still be under way"):
+            at(store).once("ann", "k", R, made("second"))
+        return made("first")()
+
+    assert at(store).once("ann", "k", R, write) == at(store).once("ann", "k", R, made("again")) == b"first"
+    assert made.names == ["first"]
+
+
 def test_a_write_that_failed_has_ended(store: ObjectStore, made: Made) -> None:
     def write() -> StoredAnswer:
         raise ConstraintViolation("id = 'confidential' is there")

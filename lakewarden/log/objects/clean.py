@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from itertools import chain
 
 from lakewarden.base.faults import Reach, no_faults
@@ -35,11 +36,24 @@ def clean(store: ObjectStore, log_id: str, *, known: LogCut | None = None, reach
 
 
 def remove_below(
-    store: ObjectStore, log_id: str, cut: LogCut, found: LogListing, *, worth: int = 1, reach: Reach = no_faults
+    store: ObjectStore,
+    log_id: str,
+    cut: LogCut,
+    found: LogListing,
+    *,
+    passed: Collection[str] = (),
+    worth: int = 1,
+    reach: Reach = no_faults,
 ) -> None:
-    """Does so for a durable cut that counts, and a listing that began after the cut was made or read. Fewer than `worth`
-    objects stay for a later time."""
+    """Does so for a durable cut that counts, and a listing that began after the cut was made or read.
+
+    Args:
+        passed: the puts that the cut settles, which may be more than it remembers.
+        worth: fewer objects than that stay for a later time.
+    """
     doomed = [*chain.from_iterable(_doomed(log_id, cut, found).values())]
+    # A batch that no cut remembers could be published again, as long as what was staged is there.
+    doomed += [key for key, batch in found.staged.items() if batch in passed and key not in doomed]
     # Each removal is a request, and late removal harms no reader (docs/decisions/0038-what-a-flush-job-requests.md).
     if len(doomed) >= worth:
         store.delete(doomed)

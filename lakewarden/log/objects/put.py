@@ -101,6 +101,8 @@ class Segment(NamedTuple):
     """By the monotonic clock: no put is begun later (`write_key`)."""
     token: int | None = None
     """Of the stream that writes it (`log.once`)."""
+    whole: bool = True
+    """Whether the staged objects are there that it names."""
 
     @classmethod
     def of(
@@ -227,6 +229,13 @@ class Puts:
             self._cut = self._not_sealed(newest_cut(self._store, self._log_id, self._cut))  # they may be open again
             if refused := self.refused(segment.users, position):
                 raise BeingErased(refused)
+        # Behind the erasures, which remove what is staged: a cut remembers the last puts alone, so a batch that was settled long
+        # ago looks like one that was never published.
+        if not segment.whole:
+            raise StorageUnavailable(
+                "what was staged is gone: it was published and flushed before, or given up; nothing was written now, read before"
+                " writing the rows again"
+            )
 
     def _choose(self, known: int | None, after: int | None) -> int:
         if after is not None:

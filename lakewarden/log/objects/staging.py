@@ -43,6 +43,8 @@ class StagedBatch(NamedTuple):
     once: WriterBatch | None = None
     closed: tuple[str, ...] = ()
     """As in `Staging`."""
+    whole: bool = True
+    """Whether its objects are there still."""
 
     @classmethod
     def of(cls, staging: Staging, pieces: Sequence[StagedPiece], once: WriterBatch | None) -> StagedBatch:
@@ -69,7 +71,7 @@ class StagedBatch(NamedTuple):
         """The segment that names it."""
         pack = partial(pack_naming, self.put_id, self.stored_at, self.pieces, self.once, keys=keys)
         version = self.schema_version if self.pieces else None
-        return Segment(self.put_id, pack, self.users, self.rows, self.since, self.closed, version)
+        return Segment(self.put_id, pack, self.users, self.rows, self.since, self.closed, version, whole=self.whole)
 
 
 def begin(store: ObjectStore, log_id: str, put_id: str, stored_at: int) -> Staging:
@@ -147,10 +149,12 @@ def discard(store: ObjectStore, log_id: str, put_id: str) -> None:
         abandon(store, log_id, put_id)
 
 
-def remove_others(store: ObjectStore, log_id: str, put_id: str, pieces: Iterable[StagedPiece]) -> None:
-    """Removes objects of a batch that are not among these: tasks put them that were repeated."""
+def remove_others(store: ObjectStore, log_id: str, put_id: str, pieces: Iterable[StagedPiece]) -> bool:
+    """Removes objects of a batch that are not among these: tasks put them that were repeated. Whether these are there."""
     wanted = {names.staged_key(log_id, put_id, each.object) for each in pieces}
-    store.delete([key for key in store.keys(names.staged(log_id, put_id)) if key not in wanted])
+    there = store.keys(names.staged(log_id, put_id))
+    store.delete([key for key in there if key not in wanted])
+    return wanted.issubset(there)
 
 
 def remove_abandoned(store: ObjectStore, log_id: str, unnamed: Iterable[str], now: datetime) -> None:

@@ -200,8 +200,7 @@ class Batches:
     def _of(self, staging: Staging, pieces: Sequence[StagedPiece], once: WriterBatch | None) -> StagedBatch:
         """The batch, beside which nothing else is staged any more."""
         staged = StagedBatch.of(staging, pieces, once)
-        remove_others(self._store, self._log_id, staging.put_id, pieces)
-        return staged
+        return staged._replace(whole=remove_others(self._store, self._log_id, staging.put_id, pieces))
 
     def rows(self, staging: Staging, pieces: Iterable[StagedPiece], schemas: tuple[TableSchema, ...]) -> Iterator[pa.Table]:
         for each in pieces:

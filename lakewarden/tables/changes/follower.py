@@ -102,7 +102,7 @@ class Follower:
         table = self._table()
         seq = self._request.from_seq
         events = self._first(table) if seq is None else self._since(table, seq)
-        self._live.ping(self._query)
+        self._report(table)
         return self._counted(events)
 
     def next(self, max_age: float) -> list[Event]:
@@ -116,7 +116,7 @@ class Follower:
             if self.live_id in glance.killed:
                 raise Ended(f"subscription {self.live_id} was killed")
             self._check(glance.trail, table)
-            self._ping()
+            self._ping(table)
             try:
                 return self._counted(self._next_of(table, glance.trail, feed.chunks))
             except (Missing, Conflict):  # removed meanwhile, or written under columns newer than those looked up
@@ -328,11 +328,19 @@ class Follower:
                 f" from_seq that works is {trail.forgotten}, and it is at {self.delivered_seq}; subscribe again"
             )
 
-    def _ping(self) -> None:
+    def _ping(self, table: Table) -> None:
         now: datetime = self._warehouse.clock()
         if now - self._query.last_ping_at >= PING:
             self._query = replace(self._query, last_ping_at=now)
-            self._live.ping(self._query)
+            self._report(table)
+
+    def _report(self, table: Table) -> None:
+        """Raises `BeingErased`: the user is, or was since this began."""
+        self._live.ping(self._query)
+        # Another look, behind the report: the one that is shared may be older than an erasure.
+        if self._user and self._began.erased_until(self._warehouse.log(table).signs(self._mark)):
+            self._live.end(self._query)
+            raise BeingErased(frozenset({self._user}))
 
     def _counted(self, events: list[Event]) -> list[Event]:
         self._query = replace(self._query, changes=self._query.changes + len(events))

@@ -12,7 +12,7 @@ from lakewarden.catalog.access import OPERATOR
 from lakewarden.catalog.model import Table
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.reading.history import HistoryEntry, history
-from lakewarden.errors import Conflict
+from lakewarden.errors import BeingErased, Conflict
 from lakewarden.log.table_log import TableLog
 from lakewarden.tables.changes.feed import ChangeFeed
 from lakewarden.tables.changes.value import Changes
@@ -79,16 +79,22 @@ class TableVersions:
             InvalidArgument: the time is not above 0 and up to 30 days.
             NotFound: the version does not exist, or is older than the retention.
             Conflict: the table is being moved, and its old place emptied.
+            BeingErased: the user is being erased, or was meanwhile.
         """
         warehouse = self.warehouse
         target = self.reader.target(user)
         now, new_id = warehouse.clock(), warehouse.new_id
+        signs = partial(self.log.signs, warehouse.erasures.mark(user or ""))
+        before = signs()
         pin = pin_version(warehouse.state, self.table.id, target, version, seconds, now=now, new_id=new_id)
         # checked after the pin is stored: a move that is not seen here has seen the pin, and waits
         moving = find_table(warehouse.catalog.read(), self.table.name).move is not None
         if moving or self.reader.target(user).location != target.location:
             release(warehouse.state, pin)
             raise Conflict(f"{self.table.name} is being moved to another storage: pin a version after the move")
+        if before.erased_until(signs()):
+            release(warehouse.state, pin)
+            raise BeingErased(frozenset({user or ""}))
         return pin
 
     def release(self, pin: Pin) -> None:

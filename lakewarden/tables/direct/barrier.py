@@ -149,8 +149,8 @@ def hold_back(log: TableLog, note: str, target: ScopeTarget, effect: Replace) ->
         Conflict: rows that are overwritten are in the log; or others kept changing it.
         NotFound, StorageUnavailable: as `TableLog.take_position`.
     """
-    others_quiet = log.open_direct(note)
     try:
+        others_quiet = log.open_direct(note)
         # Behind the note: who read the log before it is not directly behind what is read any more, and has to look again.
         log.take_position()
         # Rows that came before the note have the overwritten rows before their own.

@@ -127,8 +127,8 @@ class DirectRun:
         # First the note, then the position: readers of changes must not pass a position whose rows may still come
         # (docs/decisions/0047-direct-writes.md).
         if not (self._sets_back or self._noted or self._write.silent):
+            self._noted = True  # first: a note whose answer is lost is closed too
             self._others_quiet = self._log.open_direct(self._note)
-            self._noted = True
         return self._log.take_position()
 
     @property

@@ -171,6 +171,24 @@ def test_of_two_attempts_the_one_that_counts_says_what_was_taken(lake: Lakehouse
     assert table(lake) == [(1, "a"), (2, "b"), (3, "c")]
 
 
+def test_a_batch_that_is_given_up_under_an_attempt_does_not_land(lake: Lakehouse) -> None:
+    """It is the ledger's last entry, and a repair gives up all up to it: its objects come by another batch, which replaces what
+    is there of them."""
+    make(lake)
+    upload(lake, {"a.csv": A})
+    ledger = Ledger(lake.warehouse.state, lake.pipelines.all()[0].id)
+
+    def give_up() -> None:
+        if not ledger.look().lost:
+            ledger.give_up(1, ledger.look().next - 1)
+
+    ingest(lake, reach=then("ingest:batch", give_up))
+    ingest(lake)
+    assert table(lake) == [(1, "a"), (2, "b")]
+    given_up, batch, attempt = 1, 2, 3
+    assert lake.table("n.t").direct.last_once(ledger.pipeline_id) == attempt > batch > given_up
+
+
 @pytest.mark.parametrize("step", ["ingest:read", "ingest:named"])
 def test_a_process_that_lost_takes_the_outcome_of_the_attempt_that_counts(lake: Lakehouse, step: str) -> None:
     """It has read an object that was gone for the one whose commit came first, which died before it said so."""

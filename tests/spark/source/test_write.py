@@ -24,6 +24,7 @@ from lakewarden.spark.staged_write import StreamWriter, check_append
 from lakewarden.storage.local import LocalObjects
 from lakewarden.tables.dynamic import give_back
 from tests.fixtures.lakes import lake_fixture
+from tests.fixtures.late import late_segments
 from tests.spark.source.reading import connection, read
 from tests.spark.source.writing import Rows, batch_writer, batches, stream_batch, write
 from tests.tables.images.held import held_after, live
@@ -112,6 +113,21 @@ def test_an_aborted_job_leaves_nothing(lake: Lakehouse) -> None:
     message = writer.write(iter(batches([{"id": 1, "text": "x"}])))
     writer.abort([message, None])
     assert (found(lake), staged(lake)) == ([], 0)
+
+
+def test_a_commit_that_lands_behind_its_abort_names_nothing_that_is_gone(
+    lake: Lakehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its answer was lost, and the store takes it when the job was given up."""
+    writer = batch_writer(lake, "app.notes", user="ann")
+    message = writer.write(iter(batches([{"id": 1, "text": "x"}])))
+    with late_segments(monkeypatch) as land, pytest.raises(PySparkException, match="STORAGE_UNAVAILABLE"):
+        writer.commit([message])
+    writer.abort([message])
+    land()
+    assert (found(lake), staged(lake)) == ([], 0)
+    write(lake, "app.notes", [{"id": 2, "text": "y"}], user="ann")
+    assert found(lake) == [("ann", 2, "y")]
 
 
 @pytest.mark.parametrize(

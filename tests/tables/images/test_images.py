@@ -14,7 +14,7 @@ from lakewarden.base.setting_sections import LogSettings
 from lakewarden.base.settings import Settings
 from lakewarden.catalog.evolution import AddColumn, DropColumn, RenameColumn
 from lakewarden.catalog.model import Column, Table
-from lakewarden.errors import Conflict, ConstraintViolation, InvalidArgument, NotFound
+from lakewarden.errors import Conflict, ConstraintViolation, InvalidArgument, NotFound, StorageUnavailable
 from lakewarden.log.once import WriterBatch
 from lakewarden.log.position import position_of
 from lakewarden.log.record import UPSERT, Batch, LogBatch, log_batch
@@ -25,6 +25,7 @@ from lakewarden.tables.images import Images
 from lakewarden.tables.rows.intake import RowParts
 from tests.fixtures.clock import Clock
 from tests.fixtures.lakes import lake_fixture
+from tests.fixtures.late import late_segments
 from tests.tables.images.held import held_after, listed, live, make, rows
 
 Write = Callable[[TableClient, list[dict[str, object]]], object]
@@ -80,6 +81,15 @@ def test_each_way_in_stores_what_rows_were_before(lake: Lakehouse, how: str, flu
         ("update_postimage", 3, "e"),
     ]
     assert live(table) == {row["id"]: row for row in rows({1: "a", 2: "c", 3: "e"})}
+
+
+def test_rows_whose_answer_was_lost_are_whole_when_they_land(lake: Lakehouse, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = make(lake)
+    table.write(rows({1: "a"}))
+    with late_segments(monkeypatch) as land, pytest.raises(StorageUnavailable):
+        table.write_parts(_parts(rows({2: "b", 3: "c"})))
+    land()
+    assert live(table) == {row["id"]: row for row in rows({1: "a", 2: "b", 3: "c"})}
 
 
 def test_many_rows_are_taken_in_parts_by_key(lake: Lakehouse, monkeypatch: pytest.MonkeyPatch) -> None:

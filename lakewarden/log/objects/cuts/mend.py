@@ -263,7 +263,7 @@ def _cut_anew(store: ObjectStore, log_id: str, planned: Callable[[ListedLogView]
         except Missing:
             continue  # a flush settled it meanwhile
         if made is not None:
-            remove_below(store, log_id, made.cut, made.found)
+            remove_below(store, log_id, made.cut, made.found, passed=made.passed)
             return made.cut
 
 

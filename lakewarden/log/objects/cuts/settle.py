@@ -150,7 +150,7 @@ def settle(
                 # Small amounts wait for more, but not behind a lost race: what was made for a cut that does not count may have
                 # rows of a user whose erasure has looked already (docs/decisions/0038-what-a-flush-job-requests.md).
                 least = worth if attempt == 0 and _bytes_let_go(view, plan) < SMALL else 1
-                return remove_below(store, view.log_id, made.cut, made.found, worth=least, reach=terms.reach)
+                return remove_below(store, view.log_id, made.cut, made.found, passed=made.passed, worth=least, reach=terms.reach)
         except NotDurable:
             raise  # the cut may be seen, and nothing may be removed for its sake
         except StorageUnavailable as error:
@@ -174,6 +174,8 @@ class NewestCut:
     """What a listing showed that began after the cut was made."""
     tiny: tuple[Header, ...]
     """Those of tiny objects that were made for its history."""
+    passed: frozenset[str]
+    """Ids of the puts that it settles."""
 
 
 def make_cut(
@@ -240,7 +242,7 @@ def make_cut(
     terms.reach("settle:confirmed")
     headers = tuple(header for made in kept for header in made.values() if header is not None)
     # What was made for a cut that does not count is litter; the next cleanup removes it.
-    return NewestCut(cut, found, headers) if found.newest_cut == version else None
+    return NewestCut(cut, found, headers, frozenset(taken)) if found.newest_cut == version else None
 
 
 def _published(cut: LogCut, passed: Sequence[BatchIdentity], *, doubts: bool) -> dict[str, int]:
