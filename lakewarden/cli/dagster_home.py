@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -37,6 +38,10 @@ _SHIPPED_BEFORE = {
     "8137cc1a88673c397f133624748d294f53b578e77a4d405e02df52fde40b53de",
 }
 """SHA-256 of the settings that earlier releases copied: a home with one of them unchanged gets the new ones."""
+
+
+_MOVED_MODULES = {"lakewarden.dagster.jobs.event_log.packed": "lakewarden.dagster.jobs.event_log.packed_storage"}
+"""What settings of earlier releases name, and where it is now."""
 
 
 class HomeServer(msgspec.Struct, frozen=True):
@@ -135,7 +140,16 @@ def prepare_home(path: Path, shipped: Path) -> DagsterHome:
     settings = path / SETTINGS
     if not settings.exists() or _digest(settings) in _SHIPPED_BEFORE:
         shutil.copyfile(shipped, settings)
+    elif (kept := settings.read_text()) != (current := with_moved_modules(kept)):
+        settings.write_text(current)
     return DagsterHome(path)
+
+
+def with_moved_modules(settings: str) -> str:
+    """The settings with today's names of our modules: Dagster starts with none that it cannot import."""
+    for before, now in _MOVED_MODULES.items():
+        settings = re.sub(rf"(\bmodule:\s*[\"']?){re.escape(before)}(?![\w.])", rf"\g<1>{now}", settings)
+    return settings
 
 
 def home_name(warehouse: str) -> str:

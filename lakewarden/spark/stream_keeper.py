@@ -63,6 +63,8 @@ class StreamKeeper(StreamingQueryListener):
         self._beats: dict[str, int] = {}
         """By run: the beat of its lease at the last tick."""
         self._lock = threading.Lock()
+        self._renewal = threading.Lock()
+        """Held while one query's place is renewed or given back."""
         self._thread: threading.Thread | None = None
         self._changed = threading.Condition(self._lock)
         self.connection: SparkConnection | None = None
@@ -91,7 +93,9 @@ class StreamKeeper(StreamingQueryListener):
             self._beats.pop(str(event.runId), None)
             self._changed.notify_all()
         if ended is not None:
-            self._give_back(*ended)
+            # Behind a renewal that is under way: one that came later would take the place anew, for a stream that has ended.
+            with self._renewal:
+                self._give_back(*ended)
 
     def tick(self) -> float:
         """Renews the place of each query that runs, unless one of its batches did since the last tick; takes it where the stream
@@ -101,7 +105,9 @@ class StreamKeeper(StreamingQueryListener):
         sinks = {run: (query.sink(), connection) for run, (query, connection) in running.items()}
         for run, (sink, connection) in sinks.items():
             try:
-                self._renew(run, sink, connection)
+                with self._renewal:
+                    if run in self._running:
+                        self._renew(run, sink, connection)
             except LakewardenError as error:  # another stream has it, or the store is away: the next batch says so
                 _LOGGER.warning("a stream's place could not be renewed: %s", error.message)
         return self._seconds / 3 if all(sink for sink, _ in sinks.values()) else _UNTIL_PLANNED

@@ -183,12 +183,13 @@ def holding_place(
     def again() -> StreamPlace | None:
         return take_place(warehouse, table, stream, seconds=seconds, patience=0)
 
-    with renewing(place.writer.lease.name, seconds, again):
-        try:
+    try:
+        with renewing(place.writer.lease.name, seconds, again):
             yield place
-        finally:
-            with suppress(StorageUnavailable):  # it expires
-                give_back(warehouse.catalog, table.name, stream)
+    finally:
+        # Only behind the last renewal: one that came later would take the place anew, for a stream that has ended.
+        with suppress(StorageUnavailable):  # it expires
+            give_back(warehouse.catalog, table.name, stream)
 
 
 # The topic of a dynamic table with `log.system` kafka: made and deleted with the table, one partition for each bucket.

@@ -76,6 +76,19 @@ def test_settings_of_an_earlier_release_are_replaced_and_those_of_a_user_kept(
     assert settings.read_text() == shipped
 
 
+@pytest.mark.parametrize("quote", ["", "'", '"'])
+def test_settings_that_a_user_changed_name_our_modules_where_they_are_now(tmp_path: Path, quote: str) -> None:
+    now = "lakewarden.dagster.jobs.event_log.packed_storage"
+    assert f"module: {now}\n" in SHIPPED.read_text()
+    changed = SHIPPED.read_text().replace(now, f"{quote}{now}{quote}") + "retention: { schedule: { purge_after_days: 3 } }\n"
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "dagster.yaml").write_text(changed.replace(now, "lakewarden.dagster.jobs.event_log.packed"))
+    for _ in range(2):
+        prepare_home(home, SHIPPED)
+        assert (home / "dagster.yaml").read_text() == changed
+
+
 @pytest.fixture
 def instance(shipped_instance: dg.DagsterInstance) -> dg.DagsterInstance:
     shipped_instance.wipe_daemon_heartbeats()

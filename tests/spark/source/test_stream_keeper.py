@@ -94,6 +94,26 @@ def test_a_query_without_a_batch_has_its_place_renewed_until_it_ends(lake: Lakeh
     assert lease(lake) is None
 
 
+def test_a_query_that_ends_within_a_tick_keeps_no_place(lake: Lakehouse) -> None:
+    session = Session(lake)
+    id_, query = session.start(Sink(TABLE, "s"))
+    session.keeper.tick()
+
+    @dataclass
+    class Ending(Running):
+        ended: bool = False
+
+        def sink(self) -> Sink | None:
+            if not self.ended:
+                self.ended = True
+                session.end(id_)
+            return self.planned
+
+    session.keeper._running[str(id_)] = Ending(query.planned), connection(lake)
+    session.keeper.tick()
+    assert lease(lake) is None
+
+
 def test_what_a_batch_renewed_is_not_renewed_again(lake: Lakehouse) -> None:
     session = Session(lake)
     session.start(Sink(TABLE, "s"))

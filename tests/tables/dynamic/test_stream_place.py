@@ -117,6 +117,16 @@ def test_a_place_is_held_while_nothing_is_written_and_given_back_at_the_end(lake
     assert ids(lake, "held") == [1]
 
 
+def test_no_renewal_comes_behind_the_end_of_a_stream(lake: Lakehouse, sql: Sql) -> None:
+    sql(f"CREATE DYNAMIC TABLE ended {KEYED}")
+    table, catalog = table_of(lake, "ended"), lake.warehouse.catalog
+    for _ in range(20):
+        with holding_place(lake.warehouse, table, "short", seconds=0.003):  # one renewal follows another
+            time.sleep(0.01)
+        time.sleep(0.01)
+        assert lease_name(table.name) not in catalog.read().leases
+
+
 def test_a_process_that_died_between_the_lease_and_the_fence_is_made_up_for(lake: Lakehouse, sql: Sql) -> None:
     sql(f"CREATE DYNAMIC TABLE crashed {KEYED}")
     table, catalog = table_of(lake, "crashed"), lake.warehouse.catalog
