@@ -7,7 +7,7 @@ Requirements", "Writer Version Requirements"; and its RFCs for what is in previe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from types import MappingProxyType
@@ -241,8 +241,8 @@ def in_use(state: LogState) -> tuple[Feature, ...]:
     return tuple(feature for feature in FEATURES if feature.name in names and feature.in_use(state))
 
 
-def route(state: LogState, operation: Operation) -> Route:
-    """Who may do that: the most careful engine of all features in use."""
+def route(state: LogState, operation: Operation, used: Sequence[Feature] | None = None) -> Route:
+    """Who may do that: the most careful engine of all features in use, which the caller may know already."""
     if operation == "read":
         if unknown := _unknown_to_readers(state.protocol):
             return Route("refused", f"unknown-feature: {', '.join(unknown)}")
@@ -251,7 +251,7 @@ def route(state: LogState, operation: Operation) -> Route:
     elif state.unknown:
         return Route("refused", f"unknown-action: {', '.join(sorted(state.unknown))}")
     worst = Route("native")
-    for feature in in_use(state):
+    for feature in in_use(state) if used is None else used:
         engine = feature.routes.get(operation, "native")
         if _ORDER.index(engine) > _ORDER.index(worst.engine):
             worst = Route(engine, f"{feature.name}: {feature.reason}")

@@ -61,12 +61,12 @@ class _Creation:
 class RemoteObjects(ObjectStore):
     """An `ObjectStore` below a prefix of a bucket. Takes credentials from the environment, at the first call."""
 
-    def __init__(self, location: Location, new_id: NewId = random_id) -> None:
+    def __init__(self, location: Location, new_id: NewId = random_id, clients: Clients | None = None) -> None:
         self._location = location
         self._uri = location.uri
         self._bucket, _, prefix = location.uri.partition("://")[2].partition("/")
         self._prefix = f"{prefix}/" if prefix else ""
-        self._clients = Clients(location)
+        self._clients = clients or Clients(location)
         self._is_state = STATE in prefix.split("/")
         self._new_id = new_id
 

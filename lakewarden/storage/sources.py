@@ -18,9 +18,10 @@ from lakewarden.base.clock import NewId
 from lakewarden.base.connection import Location
 from lakewarden.errors import InvalidArgument, StorageRefused
 from lakewarden.storage.buckets import odd_pages
-from lakewarden.storage.location import canonical, local_path, within
+from lakewarden.storage.local import LocalObjects
+from lakewarden.storage.location import canonical, join, local_path, within
 from lakewarden.storage.meter import PAGE, count
-from lakewarden.storage.objects import Missing, open_ranges
+from lakewarden.storage.objects import Missing, ObjectStore, open_ranges
 from lakewarden.storage.remote import RemoteObjects
 
 if TYPE_CHECKING:
@@ -97,6 +98,10 @@ class LocalSource(ObjectSource):
 
     def uploads(self, after: str = "", *, below: str = "") -> Iterator[SourceObject]:
         return self._below(f"{below}/" if below else "", after)
+
+    def store(self, below: str) -> ObjectStore:
+        """Opens a directory of the source as a store."""
+        return LocalObjects(join(self.root, below))
 
     def look(self, key: str) -> SourceObject:
         path = self._path(key)
@@ -220,6 +225,10 @@ class RemoteSource(RemoteObjects, ObjectSource):
         if pages.at == 0:
             count("LIST")
 
+    def store(self, below: str) -> ObjectStore:
+        """The same. All share the clients, which take as long to make as some requests."""
+        return RemoteObjects(self._location.below(below), self._new_id, self._clients)
+
     def _odd(self, below: str, after: str, why: str) -> Iterator[SourceObject]:
         """The rest of a listing with a key that the client refuses."""
         cut = len(self._prefix)
@@ -304,7 +313,7 @@ def _object_of_bucket(key: str, meta: obstore.ObjectMeta) -> SourceObject:
     return SourceObject(key, meta["size"], meta["e_tag"] or "", meta["last_modified"])
 
 
-def open_source(location: Location, *, links: bool = True) -> ObjectSource:
+def open_source(location: Location, *, links: bool = True) -> LocalSource | RemoteSource:
     """Opens the place without touching it. `links`: of `LocalSource`.
 
     Raises:

@@ -71,7 +71,7 @@ class _Look:
     error: str = ""
 
 
-def examine(location: Location, listing: TableListing, *, deep: bool = False) -> Examination:
+def examine(location: Location, listing: TableListing, store: ObjectStore | None = None, *, deep: bool = False) -> Examination:
     """Looks at one table.
 
     It lists nothing unless a suspect has to be looked at again. A damage is no error: it is among the notes.
@@ -79,15 +79,17 @@ def examine(location: Location, listing: TableListing, *, deep: bool = False) ->
     Args:
         location: of the table.
         listing: all of its own objects, those of its log among them.
+        store: of the same place, if the caller has opened it.
         deep: whether the footers of data files and the vectors are read too, and a checkpoint is compared with all its commits.
 
     Raises:
         StorageUnavailable, StorageRefused: an object could not be read.
     """
+    store = store or open_store(location)
     try:
-        look = _look(location, listing, deep=deep, by_checksum=not deep)
+        look = _look(location, listing, store, deep=deep, by_checksum=not deep)
         if look.suspects or any(note.damaging for note in look.notes) or look.error:
-            listing, look = _again(location, listing, look, deep=deep)
+            listing, look = _again(location, listing, look, store, deep=deep)
     except Unsupported as error:
         return Examination(None, (), "unreadable", error=error.message)
     notes = (*look.notes, *of_suspects(look.suspects, 0 if look.state is None else look.state.files.num_rows))
@@ -106,10 +108,10 @@ def _examination(look: _Look, notes: tuple[Note, ...], listing: TableListing) ->
     return Examination(state, notes, verdict, figures, "log" if look.found is not None else "checksum", error)
 
 
-def _look(location: Location, listing: TableListing, *, deep: bool, by_checksum: bool) -> _Look:
+def _look(location: Location, listing: TableListing, store: ObjectStore, *, deep: bool, by_checksum: bool) -> _Look:
     if len(listing.log) > MOST_LOG_OBJECTS:
         raise Unsupported(f"the log has {len(listing.log):,} objects; at most {MOST_LOG_OBJECTS:,} are looked at")
-    log = LogObjects(location)
+    log = LogObjects(location, store)
     # requests are what a checksum saves, and a disk has none
     checksum = read_checksum(log, listing) if by_checksum and not log.on_disk else None
     if checksum is not None and checksum.state is not None:
@@ -117,7 +119,7 @@ def _look(location: Location, listing: TableListing, *, deep: bool, by_checksum:
         notes = [*_of_names(listing), *_of_version(state, listing)]
         return _Look(state, tuple(dict.fromkeys(notes)), tuple(suspects(state, listing.files)), None)
     found = LogWalk(log, listing.log_files).newest()
-    # beside a checksum that names no files the pointer would be a request above the bound of a look: its times are right
+    # beside a checksum that is garbled or names no files the pointer would be a request above the bound of a look
     pointer = read_pointer(log, listing) if checksum is None else None
     notes = [*_of_names(listing), *found.notes, *(() if pointer is None else of_pointer(pointer, listing))]
     if found.state is not None:
@@ -141,13 +143,14 @@ def _of_version(state: LogState, listing: TableListing) -> Iterator[Note]:
     yield from (Note("unknown-action", name) for name in sorted(state.unknown))
 
 
-def _again(location: Location, listing: TableListing, first: _Look, *, deep: bool) -> tuple[TableListing, _Look]:
+def _again(
+    location: Location, listing: TableListing, first: _Look, store: ObjectStore, *, deep: bool
+) -> tuple[TableListing, _Look]:
     """The second look: at the log as it is now, then at each suspect, then at the log once more.
 
     A file that was missing while its version was the newest one before and after is gone. One that a commit removed meanwhile is
     not, and what a commit added meanwhile was not looked at: it is no suspect.
     """
-    store = open_store(location)
     listing, look = _settled(location, listing, first, store, deep=deep)
     missing = _still(store, look.suspects)
     if missing:
@@ -183,7 +186,7 @@ def _follow(
     moved = listing.with_log(store.list(LOG))
     if look.found is not None and moved.log == listing.log:
         return listing, look
-    return moved, _look(location, moved, deep=deep, by_checksum=False)
+    return moved, _look(location, moved, store, deep=deep, by_checksum=False)
 
 
 def _still(store: ObjectStore, odd: Collection[SuspectObject]) -> list[SuspectObject]:

@@ -7,15 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute
 
 from lakewarden.delta.examination.listing import ListedFiles, TableListing
 from lakewarden.delta.examination.newest_version import NewestVersion
-from lakewarden.delta.replay.live_files import whole
+from lakewarden.delta.replay.live_files import pc, whole
 from lakewarden.delta.replay.log_state import PASSED_OVER, LogState, Note
-
-pc: Any = pyarrow.compute
-"""Its stubs do not know chunked columns."""
 
 SMALL = 32 << 20
 """Bytes below which a data file is small: a quarter of what engines aim at."""
@@ -57,7 +53,7 @@ def figures_of(
     found: what its log has; None where the version's checksum alone was read.
     """
     log_bytes = sum(each.size for each in listing.log.values())
-    alien = int(listing.files.is_alien.true_count)
+    alien = listing.files.alien
     unread = {version for note in notes if note.kind in (PASSED_OVER, "torn-commit") for version in note.versions}
     starts = {*(each.version for each in listing.log_files.checkpoints), *({0} & listing.log_files.commits)} - unread
     oldest = min(starts, default=None)
@@ -91,9 +87,10 @@ def _vector_rows(files: pa.Table) -> int:
 
 def _dead(state: LogState, listed: ListedFiles) -> tuple[Any, int]:
     """Keys of the data files in the listing that no live file is, and their bytes."""
-    live = pc.is_in(listed.keys, value_set=whole(state.files, "key"))
-    if state.files.num_rows:  # what a writer stored without escaping its name
-        live = pc.or_(live, pc.is_in(listed.keys, value_set=whole(state.files, "path")))
+    keys, paths = whole(state.files, "key"), whole(state.files, "path")
+    live = pc.is_in(listed.keys, value_set=keys)
+    if not paths.equals(keys):  # what a writer stored without escaping its name
+        live = pc.or_(live, pc.is_in(listed.keys, value_set=paths))
     dead = pc.and_not(listed.is_data, live)
     return listed.keys.filter(dead), pc.sum(listed.sizes.filter(dead)).as_py() or 0
 

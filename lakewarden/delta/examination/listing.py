@@ -9,12 +9,9 @@ from functools import cached_property
 from typing import Any, Protocol
 
 import pyarrow as pa
-import pyarrow.compute
 
+from lakewarden.delta.replay.live_files import pc
 from lakewarden.delta.replay.segment import LOG, LogFiles
-
-pc: Any = pyarrow.compute
-"""Its stubs do not know chunked columns."""
 
 MOST_LOG_OBJECTS = 2_000_000
 """Names in one log: some gigabyte of memory. Delta removes old commits long before."""
@@ -56,11 +53,9 @@ class TableListing:
     modified: list[datetime]
 
     @classmethod
-    def of(cls, objects: Iterable[ListingLine], base: str = "") -> TableListing:
-        """`base`: the key of the table, where those of the objects are relative to a place above it."""
-        start = len(base) + 1 if base else 0
+    def of(cls, objects: Iterable[ListingLine]) -> TableListing:
         found = [*objects]
-        return cls([each.key[start:] for each in found], [each.size for each in found], [each.modified for each in found])
+        return cls([each.key for each in found], [each.size for each in found], [each.modified for each in found])
 
     @cached_property
     def log(self) -> dict[str, LogObject]:
@@ -75,20 +70,19 @@ class TableListing:
     @cached_property
     def files(self) -> ListedFiles:
         """All else."""
-        places = [place for place, key in enumerate(self.keys) if not key.startswith(f"{LOG}/")]
-        keys = pa.array([self.keys[place] for place in places], pa.string())
-        sizes = pa.array([self.sizes[place] for place in places], pa.int64())
-        return ListedFiles(keys, sizes, pa.array([self.modified[place] for place in places], pa.timestamp("us", "UTC")))
+        keys, sizes, _ = self._beside
+        return ListedFiles(pa.array(keys, pa.string()), pa.array(sizes, pa.int64()))
 
     def with_log(self, objects: Iterable[ListingLine]) -> TableListing:
         """The same with another listing of the log."""
+        (keys, sizes, modified), new = self._beside, TableListing.of(objects)
+        return TableListing([*keys, *new.keys], [*sizes, *new.sizes], [*modified, *new.modified])
+
+    @property
+    def _beside(self) -> tuple[list[str], list[int], list[datetime]]:
+        """What is not in the log."""
         places = [place for place, key in enumerate(self.keys) if not key.startswith(f"{LOG}/")]
-        new = TableListing.of(objects)
-        return TableListing(
-            [*(self.keys[place] for place in places), *new.keys],
-            [*(self.sizes[place] for place in places), *new.sizes],
-            [*(self.modified[place] for place in places), *new.modified],
-        )
+        return ([self.keys[at] for at in places], [self.sizes[at] for at in places], [self.modified[at] for at in places])
 
 
 @dataclass(frozen=True)
@@ -97,7 +91,6 @@ class ListedFiles:
 
     keys: Any
     sizes: Any
-    modified: Any
 
     @cached_property
     def is_data(self) -> Any:
@@ -105,10 +98,10 @@ class ListedFiles:
         return pc.and_not(pc.match_substring_regex(self.keys, _DATA), self._is_hidden)
 
     @cached_property
-    def is_alien(self) -> Any:
-        """Which are neither of a kind that a writer of Delta makes nor hidden."""
-        known = pc.or_(self.is_data, self._is_hidden)
-        return pc.invert(pc.or_(known, pc.match_substring_regex(self.keys, f"{_VECTOR}|{_CHANGES}")))
+    def alien(self) -> int:
+        """How many are neither of a kind that a writer of Delta makes nor hidden."""
+        rest = self.keys.filter(pc.invert(pc.or_(self.is_data, self._is_hidden)))
+        return len(rest) - int(pc.match_substring_regex(rest, f"{_VECTOR}|{_CHANGES}").true_count) if len(rest) else 0
 
     @cached_property
     def _is_hidden(self) -> Any:

@@ -8,22 +8,18 @@ from typing import Any
 
 import msgspec
 import pyarrow as pa
-import pyarrow.compute
 
 from lakewarden.delta.examination.listing import TableListing
 from lakewarden.delta.examination.newest_version import NewestVersion, by_commits
 from lakewarden.delta.examination.removals import MOST_VERSIONS
 from lakewarden.delta.examination.version_checksum import VersionChecksum
 from lakewarden.delta.features import features_of
-from lakewarden.delta.replay.live_files import whole
+from lakewarden.delta.replay.live_files import pc, whole
 from lakewarden.delta.replay.log_objects import LogObjects
 from lakewarden.delta.replay.log_state import PASSED_OVER, LogState, Note
 from lakewarden.delta.replay.segment import LAST_CHECKPOINT, LogFiles, commit_name
 from lakewarden.errors import Unsupported
 from lakewarden.storage.objects import Missing
-
-pc: Any = pyarrow.compute
-"""Its stubs do not know chunked columns."""
 
 _MOST_COMPARED = 32 << 20
 """Bytes of the commits below a checkpoint that are read to compare it with them, but for a deep look."""
@@ -133,8 +129,7 @@ def _differing(one: pa.Table, other: pa.Table) -> list[str]:
 
 def _identities(files: pa.Table) -> Any:
     """One text a file, of its path and its vector."""
-    join: Any = pc.binary_join_element_wise
-    return join(whole(files, "key"), whole(files, "vectorId"), "\0")
+    return pc.binary_join_element_wise(whole(files, "key"), whole(files, "vectorId"), "\0")
 
 
 def _other_head(found: NewestVersion, commits: LogState) -> str:

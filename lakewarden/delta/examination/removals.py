@@ -8,16 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute
 
 from lakewarden.delta.replay.actions import AddFile, CommitActions, RemoveFile
 from lakewarden.delta.replay.checkpoints import Checkpoint
-from lakewarden.delta.replay.live_files import NO_FILES, FileKey, whole
+from lakewarden.delta.replay.live_files import NO_FILES, FileKey, pc, whole
 from lakewarden.delta.replay.log_state import Note
 from lakewarden.delta.replay.paths import key_of
-
-pc: Any = pyarrow.compute
-"""Its stubs do not know chunked columns."""
 
 MOST_VERSIONS = 100
 """Versions that one note names."""

@@ -17,15 +17,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
 
 import msgspec
-import pyarrow.compute as pc
 
-from lakewarden.base.connection import Location
 from lakewarden.delta.examination.listing import TableListing
 from lakewarden.delta.replay.actions import AddFile, DomainMetadata, Metadata, Protocol, Transaction
-from lakewarden.delta.replay.live_files import of_adds, whole
+from lakewarden.delta.replay.live_files import of_adds, pc, whole
 from lakewarden.delta.replay.log_objects import LogObjects
 from lakewarden.delta.replay.log_state import LogState
 from lakewarden.delta.replay.paths import root_of
@@ -58,31 +55,31 @@ _decode = msgspec.json.Decoder(_Checksum).decode
 class VersionChecksum:
     """What a checksum says of the newest version."""
 
-    files: int
-    bytes: int
-    state: LogState | None
+    figures: tuple[int, int] | None
+    """How many files and bytes; None where it is garbled."""
+    state: LogState | None = None
     """None where it does not name the files."""
 
     def fits(self, state: LogState) -> bool:
         """Whether that state of the version has as many files and bytes."""
-        size: Any = pc.sum(whole(state.files, "size"))
-        return (self.files, self.bytes) == (state.files.num_rows, size.as_py() or 0)
+        return self.figures in (None, (state.files.num_rows, pc.sum(whole(state.files, "size")).as_py() or 0))
 
 
 def read_checksum(log: LogObjects, listing: TableListing) -> VersionChecksum | None:
     """That of the newest version, in one request. None where there is none that can stand for the log."""
     version = listing.log_files.newest
     name = f"{LOG}/{version:020d}.crc"
-    if version is None or name not in listing.log or not _is_whole(listing, version):
+    if version is None or name not in listing.log or not listing.log[name].size or not _is_whole(listing, version):
         return None
     late = _later(listing, name, version)
-    if late is not None and (pc.max(listing.files.modified).as_py() or late) <= late:
+    times = zip(listing.keys, listing.modified, strict=True)
+    if late is not None and all(modified <= late for key, modified in times if key not in listing.log):
         return None  # by no file can its times be those of a copy
     try:
         found = _read(log, name, listing, version)
     except (Missing, Unsupported, Corrupt, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return None
-    if found is None or found.state is None or late is None or _is_copy(found.state, listing, late):
+        return VersionChecksum(None)
+    if found.state is None or late is None or _is_copy(found.state, listing, late):
         return found
     return None
 
@@ -111,16 +108,15 @@ def _later(listing: TableListing, name: str, version: int) -> datetime | None:
     return max(late, default=None)
 
 
-def _read(log: LogObjects, name: str, listing: TableListing, version: int) -> VersionChecksum | None:
-    """None where it contradicts itself."""
+def _read(log: LogObjects, name: str, listing: TableListing, version: int) -> VersionChecksum:
     found = _decode(log.read(name, _MOST))
+    figures = found.num_files, found.table_size_bytes
     if found.all_files is None:
-        return VersionChecksum(found.num_files, found.table_size_bytes, None)
+        return VersionChecksum(figures)
     size = sum(each.size or 0 for each in found.all_files)
-    if (found.num_files, found.table_size_bytes) != (len(found.all_files), size):
-        return None
-    location: Location = log.location
-    files = listing.log_files
+    if figures != (len(found.all_files), size):  # it contradicts itself
+        return VersionChecksum(None)
+    location, files = log.location, listing.log_files
     state = LogState(
         location,
         version,
@@ -133,7 +129,7 @@ def _read(log: LogObjects, name: str, listing: TableListing, version: int) -> Ve
         None,
         files.checkpoints[0] if files.checkpoints else None,
     )
-    return VersionChecksum(found.num_files, size, state)
+    return VersionChecksum(figures, state)
 
 
 def _is_copy(state: LogState, listing: TableListing, late: datetime) -> bool:

@@ -6,11 +6,14 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
+import pyarrow.compute
 
 from lakewarden.delta.replay.actions import AddFile, Vector, vector_id
 from lakewarden.delta.replay.paths import PLAIN, key_of
 from lakewarden.errors import Corrupt, Unsupported
+
+pc: Any = pyarrow.compute
+"""Its stubs do not know chunked columns."""
 
 MOST_UNPACKED = 1 << 30
 """Bytes of a checkpoint's files in memory."""

@@ -25,9 +25,9 @@ MOST_LOG = 4 << 30
 class LogObjects:
     """The objects of one table's log, for the replay of one version."""
 
-    def __init__(self, location: Location) -> None:
+    def __init__(self, location: Location, store: ObjectStore | None = None) -> None:
         self.location = location
-        self.store: ObjectStore = open_store(location)
+        self.store: ObjectStore = store or open_store(location)
         root = local_path(location.uri)
         self._root = None if root is None else str(root)
         self._left = MOST_LOG

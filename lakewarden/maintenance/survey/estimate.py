@@ -8,20 +8,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
-
-import pyarrow.compute
+from functools import cached_property
 
 from lakewarden.base.setting_sections import PricesSettings
 from lakewarden.delta.examination.kinds import DamageKind
-from lakewarden.delta.features import OPERATIONS, Operation, route
+from lakewarden.delta.features import OPERATIONS, Feature, Operation, in_use, route
 from lakewarden.delta.replay.log_state import LogState
 from lakewarden.maintenance.survey.table_survey import Damage, OperationEstimate, PlaceClass
-from lakewarden.storage.meter import PAGE, dollars
+from lakewarden.storage.meter import PAGE, Amounts, dollars
 from lakewarden.tables.upkeep_files import FULL, first_fit
-
-pc: Any = pyarrow.compute
-"""Its stubs do not know chunked columns."""
 
 _LOG: tuple[DamageKind, ...] = (
     "torn-commit",
@@ -78,11 +73,11 @@ _REFUSED_AT: Mapping[PlaceClass, Mapping[Operation, str]] = {
 }
 
 
-_FIXED: Mapping[str, Counter[str]] = {
-    "vacuum": Counter(LIST=15, GET=14, CREATE=5, PUT=1, DELETE=1),
-    "compact": Counter(LIST=3, GET=6, CREATE=3, PUT=2),
-    "restore": Counter(LIST=16, GET=14, CREATE=6, PUT=1),
-    "read": Counter(LIST=2),
+_FIXED: Mapping[str, Amounts] = {
+    "vacuum": {"LIST": 15, "GET": 14, "CREATE": 5, "PUT": 1, "DELETE": 1},
+    "compact": {"LIST": 3, "GET": 6, "CREATE": 3, "PUT": 2},
+    "restore": {"LIST": 16, "GET": 14, "CREATE": 6, "PUT": 1},
+    "read": {"LIST": 2},
 }
 """What an operation of ours on one scope requests however large that is, as the meter counted it on MinIO: its plan, its fence,
 its notes in the state, its commit. The rest grows with the files, the commits, and the pages of a listing."""
@@ -108,10 +103,16 @@ class SurveyedTable:
     has_lost_all: bool = False
     """Whether no live file is there."""
 
+    @cached_property
+    def sizes(self) -> Sequence[int]:
+        """Bytes of each live file."""
+        return [size or 0 for size in self.state.files.column("size").to_pylist()]
+
 
 def estimates(table: SurveyedTable, prices: PricesSettings) -> Mapping[str, OperationEstimate]:
     """Each operation's, by its name."""
-    return {operation: _estimate(table, operation, prices) for operation in OPERATIONS}
+    used = in_use(table.state)
+    return {operation: _estimate(table, operation, used, prices) for operation in OPERATIONS}
 
 
 def all_refused(reason: str) -> Mapping[str, OperationEstimate]:
@@ -119,8 +120,8 @@ def all_refused(reason: str) -> Mapping[str, OperationEstimate]:
     return {operation: OperationEstimate("refused", reason) for operation in OPERATIONS}
 
 
-def _estimate(table: SurveyedTable, operation: Operation, prices: PricesSettings) -> OperationEstimate:
-    found = route(table.state, operation)
+def _estimate(table: SurveyedTable, operation: Operation, used: Sequence[Feature], prices: PricesSettings) -> OperationEstimate:
+    found = route(table.state, operation, used)
     kinds = {each.kind for each in table.damage}
     if found.engine != "refused":
         if refusal := _refusal(table, operation, kinds):
@@ -131,7 +132,7 @@ def _estimate(table: SurveyedTable, operation: Operation, prices: PricesSettings
         return OperationEstimate("refused", found.reason)
     requests, size = _work(table, operation)
     cost = 0.0 if table.on_disk else dollars({**requests, "bytes_in": size[0]}, prices)
-    return OperationEstimate(found.engine, found.reason, requests.total(), sum(size), cost, ERROR if requests else 0.0)
+    return OperationEstimate(found.engine, found.reason, sum(requests.values()), sum(size), cost, ERROR if requests else 0.0)
 
 
 def _refusal(table: SurveyedTable, operation: Operation, kinds: set[DamageKind]) -> str:
@@ -142,32 +143,37 @@ def _refusal(table: SurveyedTable, operation: Operation, kinds: set[DamageKind])
     return _REFUSED_AT.get(table.place_class, {}).get(operation, "")
 
 
-def _work(table: SurveyedTable, operation: Operation) -> tuple[Counter[str], tuple[int, int]]:
+def _with(fixed: str, **more: int) -> Amounts:
+    """What is fixed, and more."""
+    return {**_FIXED[fixed], **{kind: _FIXED[fixed].get(kind, 0) + count for kind, count in more.items()}}
+
+
+def _work(table: SurveyedTable, operation: Operation) -> tuple[Amounts, tuple[int, int]]:
     """Requests by kind, and bytes that are read and written."""
-    files, size = table.state.files.num_rows, _sum(table.state)
+    files, size = len(table.sizes), sum(table.sizes)
     pages = max(1, -(-table.objects // PAGE))
     match operation:
         case "read":
-            return _FIXED["read"] + Counter(GET=files + _log_reads(table.state)), (size, 0)
+            return _with("read", GET=files + _log_reads(table.state)), (size, 0)
         case "vacuum":
             kept = len(table.state.log.commits)
             deleted = -(-table.dead_files // PAGE)
-            return _FIXED["vacuum"] + Counter(LIST=pages, GET=kept, DELETE=deleted), (0, 0)
+            return _with("vacuum", LIST=pages, GET=kept, DELETE=deleted), (0, 0)
         case "compact":
-            return _rewrite(table, *_packed(table.state, table.target_size))
+            return _rewrite(table, *_packed(table))
         case "cluster":
             return _rewrite(table, files, -(-size // table.target_size), size)
         case "restore":
-            return _FIXED["restore"] + Counter(GET=len(table.state.log.commits)), (0, 0)
+            return _with("restore", GET=len(table.state.log.commits)), (0, 0)
         case "erase":
-            return Counter(LIST=2 * pages, DELETE=pages), (0, 0)  # it lists again, to prove that nothing is left
+            return {"LIST": 2 * pages, "DELETE": pages}, (0, 0)  # it lists again, to prove that nothing is left
 
 
-def _rewrite(table: SurveyedTable, files: int, made: int, size: int) -> tuple[Counter[str], tuple[int, int]]:
+def _rewrite(table: SurveyedTable, files: int, made: int, size: int) -> tuple[Amounts, tuple[int, int]]:
     """Nothing where no file would be written again."""
     if not files:
-        return Counter(), (0, 0)
-    return _FIXED["compact"] + Counter(GET=files + _log_reads(table.state), CREATE=made), (size, size)
+        return {}, (0, 0)
+    return _with("compact", GET=files + _log_reads(table.state), CREATE=made), (size, size)
 
 
 def _log_reads(state: LogState) -> int:
@@ -176,21 +182,17 @@ def _log_reads(state: LogState) -> int:
     return (state.checkpoint is not None) + state.version - start
 
 
-def _sum(state: LogState) -> int:
-    return pc.sum(state.files.column("size")).as_py() or 0
-
-
-def _packed(state: LogState, target_size: int) -> tuple[int, int, int]:
+def _packed(table: SurveyedTable) -> tuple[int, int, int]:
     """How many files the planner of a compaction would pack, into how many, and their bytes: those of one partition may become
     one. By sizes alone, since there may be millions."""
     by_partition: dict[object, list[int]] = {}
-    for size, partition in zip(state.files.column("size").to_pylist(), _partitions(state), strict=True):
-        if (size or 0) < FULL * target_size:
-            by_partition.setdefault(partition, []).append(size or 0)
+    for size, partition in zip(table.sizes, _partitions(table.state), strict=True):
+        if size < FULL * table.target_size:
+            by_partition.setdefault(partition, []).append(size)
     inputs, made, packed = 0, 0, 0
     for sizes in by_partition.values():
         sizes.sort(reverse=True)
-        bins = first_fit(sizes, target_size)
+        bins = first_fit(sizes, table.target_size)
         counts = Counter(bins)
         several = [size for size, place in zip(sizes, bins, strict=True) if counts[place] > 1]
         inputs, packed = inputs + len(several), packed + sum(several)

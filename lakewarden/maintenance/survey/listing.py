@@ -16,6 +16,7 @@ from datetime import datetime
 from lakewarden.delta.examination.listing import TableListing
 from lakewarden.delta.replay.segment import LOG
 from lakewarden.errors import Unsupported
+from lakewarden.storage.objects import ObjectStore
 from lakewarden.storage.sources import ObjectSource, SourceObject
 
 MOST_OBJECTS = 1_000_000
@@ -42,6 +43,10 @@ class FoundTable:
     """Those of the log's objects."""
     left_out: int = 0
     """How many objects it has, where they are more than are held in memory; then none is here."""
+    refused: str = ""
+    """Why no store could read its log under its name; empty for all but hostile names."""
+    store: ObjectStore | None = None
+    """Its directory, where that is open."""
 
     @property
     def log(self) -> Iterator[tuple[str, str]]:
@@ -173,7 +178,8 @@ class Walk:
         )
         del self._waiting[ended.start :]
         self._logs -= len(log)
-        self._take(FoundTable(path, listing, tuple(each.etag for each in log), ended.left_out))
+        refused = next((each.refused for each in log if each.refused), "")
+        self._take(FoundTable(path, listing, tuple(each.etag for each in log), ended.left_out, refused))
         self._give_back()
 
     def _bounded(self, key: str) -> None:

@@ -18,6 +18,7 @@ from lakewarden.errors import NoBucket, NotFound
 from lakewarden.maintenance.engine import Progress, silent
 from lakewarden.maintenance.survey.last_look import LastLook, SeenTable, SeenTables, digest_of
 from lakewarden.maintenance.survey.listing import FoundTable
+from lakewarden.maintenance.survey.place import LOCKS
 from lakewarden.maintenance.survey.ranking import RankedTables
 from lakewarden.maintenance.survey.run import ListingFailure, Look, Survey, outermost, survey_places
 from lakewarden.maintenance.survey.survey_store import keep, last_look
@@ -27,9 +28,6 @@ from lakewarden.storage.location import local_path
 from lakewarden.tables.warehouse import Warehouse
 
 T = TypeVar("T")
-
-_LOCKS = "AWS_S3_LOCKING_PROVIDER"
-"""Of the environment: changes the class of a place, and with it what operations may do."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +112,7 @@ def rule_of(options: SurveyOptions) -> str:
     """By what tables are judged: another release, other prices, or a lock that others declare make another verdict. Whether the
     last look was deep is no part of it: what a deep look found stays true while the listing shows no change."""
     prices = msgspec.json.encode(options.prices).decode()
-    return " ".join((VERSION, str(options.target_size), options.environment.get(_LOCKS, ""), prices))
+    return " ".join((VERSION, str(options.target_size), options.environment.get(LOCKS, ""), prices))
 
 
 class _PlaceRound:

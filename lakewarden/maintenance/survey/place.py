@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 
 from lakewarden.maintenance.survey.table_survey import PlaceClass
 
-_LOCKS = {"AWS_S3_LOCKING_PROVIDER": "dynamodb"}
-"""What delta-rs's own setting says. In a log there is no trace of a lock."""
+LOCKS = "AWS_S3_LOCKING_PROVIDER"
+"""Delta-rs's own setting. In a log there is no trace of a lock."""
 
 _CONDITIONAL = ("delta-rs", "deltalake", "lakewarden")
 _OVERWRITES = ("Apache-Spark/", "Apache-Flink/")
@@ -30,8 +30,7 @@ def place_class(uri: str, engines: Iterable[str], environment: Mapping[str, str]
     classes = {_class_of(engine) for engine in engines}
     for worst in ("commit-service", "overwrites", "unknown"):
         if worst in classes:
-            declared = any(environment.get(name, "").lower() == value for name, value in _LOCKS.items())
-            return "dynamodb" if declared and worst != "commit-service" else worst
+            return "dynamodb" if environment.get(LOCKS, "").lower() == "dynamodb" and worst != "commit-service" else worst
     return "conditional" if classes else "unknown"
 
 

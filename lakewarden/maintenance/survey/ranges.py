@@ -18,7 +18,7 @@ from lakewarden.storage.sources import ObjectSource, SourceObject
 SIDE_BY_SIDE = 16
 """Listings at once."""
 
-_FIRST_PAGES = 16
+_FIRST_PAGES = 64
 """Of a place that is not cut."""
 
 _DEEPER = 2
@@ -26,8 +26,8 @@ _DEEPER = 2
 
 _FEW = 4
 
-_PAGES_EACH = 16
-"""Of one range: so all ranges together cost at most a sixteenth more."""
+_PAGES_EACH = 64
+"""Of one range: so all ranges together cost at most a sixty-fourth more."""
 
 
 def list_tables(source: ObjectSource, take: Callable[[FoundTable], None]) -> int:

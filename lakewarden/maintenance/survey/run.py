@@ -131,21 +131,20 @@ class _Run:
         NotFound: there is nothing at the place.
         StorageUnavailable, StorageRefused: it can't be listed.
         """
-        waiting = threading.Semaphore(_WAITING)
+        waiting, source = threading.Semaphore(_WAITING), open_source(place, links=False)
         with Threads(_AT_ONCE if local_path(place.uri) is None else _ON_A_DISK) as threads:
 
             def take(found: FoundTable) -> None:
                 waiting.acquire()
                 with self._lock:
                     self._found += 1
-                done = threads.submit(self._one, place.below(found.path), found)
+                done = threads.submit(self._one, place.below(found.path), replace(found, store=source.store(found.path)))
                 done.add_done_callback(lambda _done: waiting.release())
 
             try:
-                objects = list_tables(open_source(place, links=False), take)
+                _check_there(place, list_tables(source, take))
             except NoBucket as error:
                 raise NotFound(error.message) from error
-        _check_there(place, objects)
 
     def _one(self, location: Location, found: FoundTable) -> None:
         self.tables.add(self._look(location, found))

@@ -39,7 +39,9 @@ def survey_table(location: Location, found: FoundTable, options: SurveyOptions) 
         if found.left_out:
             most = f"{MOST_OBJECTS:,} of all tables that are looked at together are held in memory"
             raise Unsupported(f"{location.uri} has {found.left_out:,} objects: {most}")
-        return _survey(location, found, examine(location, found.listing, deep=options.deep), options)
+        if found.refused:
+            raise Unsupported(f"the log of {location.uri} cannot be read: {found.refused}")
+        return _survey(location, found, examine(location, found.listing, found.store, deep=options.deep), options)
     except LakewardenError as error:
         return _unreadable(location, found, f"{error.code}: {error.message}")
     except Exception as error:  # noqa: BLE001  # a log that any writer wrote must not end the survey of all other tables

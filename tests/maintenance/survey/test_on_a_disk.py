@@ -81,7 +81,7 @@ def test_names_of_every_kind_are_found_and_printed_in_one_line(tmp_path: Path) -
     (no_text / "00000000000000000000.json").write_text("{}")
     found = survey(tmp_path)
     odd = found.pop("\\xff")
-    assert odd.verdict == "unreadable"
+    assert (odd.verdict, odd.error.partition("cannot be read: ")[2]) == ("unreadable", "its name is not UTF-8")
     assert found.keys() == {f"{name}/t" for name in NAMES}
     assert {each.verdict for name, each in found.items() if name.isprintable()} == {"sound"}
 
