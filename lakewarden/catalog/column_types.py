@@ -23,6 +23,15 @@ _ALIASES = {
     "VARCHAR": "TEXT",
     "BINARY": "BYTES",
     "DATETIME": "TIMESTAMP",
+    # as PostgreSQL and its ORMs write them
+    "BYTEA": "BYTES",
+    "CHARACTER VARYING": "TEXT",
+    "DOUBLE PRECISION": "DOUBLE",
+    "JSONB": "JSON",
+    "TIMESTAMPTZ": "TIMESTAMP",
+    "TIMESTAMP WITH TIME ZONE": "TIMESTAMP",
+    "TIMESTAMP WITHOUT TIME ZONE": "TIMESTAMP",
+    "TIME WITHOUT TIME ZONE": "TIME",
 }
 
 _ARROW: dict[str, pa.DataType] = {
@@ -51,6 +60,9 @@ NO_PARTITION = NO_KEY | {"BYTES"}
 _DECIMAL = re.compile(r"^(?:DECIMAL|NUMERIC)\s*(?:\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\))?$")
 _MAX_PRECISION = 38
 
+_LENGTH = re.compile(r"(?<=VARCHAR|VARYING)\s*\(\s*\d+\s*\)$")
+"""Of VARCHAR(n), whose length is not kept to, as in DuckDB."""
+
 
 @dataclass(frozen=True)
 class ColumnType:
@@ -70,7 +82,8 @@ class ColumnType:
         upper = text.strip().upper()
         if decimal := _DECIMAL.match(upper):
             return cls._decimal(text, int(decimal[1] or 10), int(decimal[2] or 0))
-        name = _ALIASES.get(upper, upper)
+        plain = _LENGTH.sub("", upper)
+        name = _ALIASES.get(plain, plain)
         if name not in _ARROW:
             known = ", ".join([*_ARROW, "DECIMAL(p,s)"])
             raise InvalidArgument(f"unknown column type {text!r}; the types are {known}")

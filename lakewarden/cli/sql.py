@@ -114,6 +114,8 @@ def _table(result: Result, unnamed: str | None) -> None:
                 tables = " and ".join(result.one_users)
                 sys.stderr.write(f"{tables}: each user's rows are apart, and these are {unnamed}'s; --user names another\n")
         case AffectedRows():
+            if result.returned is not None:
+                emit(list(json_rows(result.returned.to_pylist())), False, empty="no rows", columns=result.returned.columns)
             sys.stdout.write(f"{result.rows} {'row' if result.rows == 1 else 'rows'} affected\n")
             for warning in result.warnings:
                 sys.stderr.write(f"warning: {warning}\n")

@@ -20,13 +20,15 @@ class RowsAnswer(TypedDict):
 
 
 class AffectedAnswer(TypedDict):
-    """Of a write; `version` where it committed one."""
+    """Of a write; `version` where it committed one, and the last two where it has RETURNING."""
 
     rows_affected: int
     strategy: str
     pending_drain: bool
     version: NotRequired[int]
     warnings: list[str]
+    columns: NotRequired[list[str]]
+    rows: NotRequired[Sequence[Mapping[str, object]]]
 
 
 class JobsAnswer(TypedDict):
@@ -84,4 +86,6 @@ def _written(result: AffectedRows) -> AffectedAnswer:
     }
     if result.version is not None:
         made["version"] = result.version
+    if result.returned is not None:
+        made |= {"columns": [*result.returned.columns], "rows": [*json_rows(result.returned.to_pylist())]}
     return made

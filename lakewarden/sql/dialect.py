@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from decimal import Decimal
 from typing import ClassVar, TypeVar
 
 from sqlglot import exp
 from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.errors import ErrorLevel, SqlglotError, TokenError
+from sqlglot.generators.duckdb import DuckDBGenerator
 from sqlglot.tokenizer_core import Token, TokenType
 
 from lakewarden.errors import BadSyntax, InvalidArgument, Unsupported
@@ -17,6 +20,37 @@ from lakewarden.sql.reader import STUMBLES, StatementReader
 from lakewarden.sql.text_bounds import Misread, bad_syntax, deeper
 
 T = TypeVar("T")
+
+
+# The items of a list of one dimension, in PostgreSQL's text format.
+_ITEM = re.compile(r'\s*(?:"((?:[^"\\]|\\.)*)"|([^\s",{}\\](?:[^",{}\\]*[^\s",{}\\])?))\s*')
+_ESCAPED = re.compile(r"\\(.)", re.DOTALL)
+
+
+def items_of_text(text: str) -> list[str | None]:
+    """Raises:
+    ValueError: it is no list, or has several dimensions.
+    """
+    inner = text.strip()
+    if not (inner.startswith("{") and inner.endswith("}")):
+        raise ValueError("a list stands in braces")
+    inner = inner[1:-1]
+    if not inner.strip():
+        return []
+    found: list[str | None] = []
+    at = 0
+    while True:
+        item = _ITEM.match(inner, at)
+        if item is None:
+            raise ValueError("what stands between two commas is no value")
+        quoted, plain = item.groups()
+        found.append(_ESCAPED.sub(r"\1", quoted) if plain is None else None if plain.upper() == "NULL" else plain)
+        at = item.end()
+        if at == len(inner):
+            return found
+        if inner[at] != ",":
+            raise ValueError("a comma stands between two values")
+        at += 1
 
 
 class Lakewarden(DuckDB):
@@ -31,6 +65,24 @@ class Lakewarden(DuckDB):
         }
 
     Parser = StatementReader
+
+    class Generator(DuckDBGenerator):
+        def cast_sql(self, expression: exp.Cast, safe_prefix: str | None = None) -> str:
+            """`'{a,b}'::text[]` is a list in PostgreSQL; as text, DuckDB has lists in square brackets."""
+            text = expression.this.unnest()
+            if expression.to.this == exp.DType.ARRAY and isinstance(text, exp.Literal) and text.name.startswith("{"):
+                with suppress(ValueError):
+                    items = [exp.null() if each is None else exp.Literal.string(each) for each in items_of_text(text.name)]
+                    expression = exp.Cast(this=exp.Array(expressions=items), to=expression.to.copy())
+            return super().cast_sql(expression, safe_prefix)
+
+        def unnest_sql(self, expression: exp.Unnest) -> str:
+            """PostgreSQL's takes several arrays, a column each, the shorter ones filled with NULL; DuckDB has that of SELECT."""
+            arrays = expression.expressions
+            if len(arrays) < 2 or expression.args.get("offset"):
+                return super().unnest_sql(expression)
+            alias = self.sql(expression, "alias")
+            return f"(SELECT {', '.join(f'UNNEST({self.sql(each)})' for each in arrays)}){f' AS {alias}' if alias else ''}"
 
 
 class NumberedDialect(Lakewarden):

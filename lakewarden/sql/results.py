@@ -170,6 +170,14 @@ class AffectedRows:
     warnings: tuple[str, ...] = field(default=(), compare=False)
     strategy_reason: str = field(default="", compare=False)
     """Why it was written so."""
+    found: int | None = field(default=None, compare=False)
+    """How many rows it was about, those included that had its values already; None where all were changed."""
+    returned: ResultRows | None = field(default=None, compare=False)
+    """What RETURNING made of these."""
+
+    def first(self, limit: int) -> AffectedRows:
+        """With at most so many of the returned ones."""
+        return self if self.returned is None else replace(self, returned=self.returned.first(limit))
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,7 @@ from lakewarden.sql.system_listings import VisibleObjects, seen
 from lakewarden.sql.temporary import TemporaryTables
 from lakewarden.sql.text_bounds import TextBounds
 from lakewarden.sql.uploads import File, uploads_for
+from lakewarden.sql.writing.shapes import RowWrite
 from lakewarden.storage.paths import check_user
 from lakewarden.tables.freshness import Freshness, check_freshness
 from lakewarden.tables.rows.files import file_columns
@@ -232,13 +233,17 @@ class SqlSession:
         return singles(text, self._bounds)
 
     def described(self, statement: Statement) -> ResultRows | None:
-        """No rows, but the columns that a query would answer with: nothing runs. None for what is not a query.
+        """No rows, but the columns that a query would answer with, or RETURNING: nothing runs. None for what has neither.
 
         Raises: as `run`.
         """
         bound = bind(self._context(None, wait=True), statement)
         while bound.inner is not None:
             bound = bound.inner
+        if isinstance(bound.statement, RowWrite) and bound.statement.returning:
+            from lakewarden.sql.writing.returning import described_returning  # imports Delta, which a query does not need
+
+            return described_returning(bound.context, bound.statement)
         return described(bound.context, bound.statement) if isinstance(bound.statement, Query) else None
 
     def over(self, sql: str, relations: Mapping[str, pa.Table]) -> ResultRows:

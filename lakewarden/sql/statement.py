@@ -116,7 +116,7 @@ class Statement:
             InvalidArgument, Unsupported: temporary tables take no such statement.
         """
         raise Unsupported(
-            f"{name} is a temporary table, which takes SELECT, INSERT (without ON CONFLICT and FILE), DESCRIBE and"
+            f"{name} is a temporary table, which takes SELECT, INSERT (without ON CONFLICT, FILE and RETURNING), DESCRIBE and"
             " DROP TEMPORARY TABLE only"
         )
 

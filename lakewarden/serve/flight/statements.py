@@ -275,7 +275,7 @@ def _stream(result: Result) -> AnswerStream:
         case ResultRows(table):
             return whole(table)
         case AffectedRows():
-            return whole(written(rows=result.rows))
+            return whole(written(rows=result.rows) if result.returned is None else result.returned.table)
         case StatementDone() | StartedJobs():
             return whole(written(message=result.message))
         case Events():

@@ -151,7 +151,7 @@ def _kept(results: list[OneLine], began: float) -> StoredAnswer:
     """Rows are not kept. A text of queries alone wrote nothing."""
     if all(isinstance(one, ResultRows) for one in results):
         return StoredAnswer(b"", None)
-    kept = b"".join(_encoded([one.first(0) if isinstance(one, ResultRows) else one for one in results], began))
+    kept = b"".join(_encoded([one.first(0) if isinstance(one, ResultRows | AffectedRows) else one for one in results], began))
     return StoredAnswer(kept, kept)
 
 

@@ -14,38 +14,10 @@ from lakewarden.serve.postgres import kinds
 from lakewarden.serve.postgres.kinds import KINDS, LISTS, Kind
 from lakewarden.serve.postgres.messages import as_text
 from lakewarden.serve.postgres.values import EPOCH_DAYS, EPOCH_MICROS, INFINITE_DAYS, INFINITE_MICROS, numeric_of
-from lakewarden.sql.dialect import Scalar, Value
+from lakewarden.sql.dialect import Scalar, Value, items_of_text
 
-# The items of a list of one dimension, in PostgreSQL's text and binary formats.
-_ITEM = re.compile(r'\s*(?:"((?:[^"\\]|\\.)*)"|([^\s",{}\\](?:[^",{}\\]*[^\s",{}\\])?))\s*')
-_ESCAPED = re.compile(r"\\(.)", re.DOTALL)
+# The items of a list of one dimension, in PostgreSQL's binary format.
 _NULL = -1
-
-
-def items_of_text(text: str) -> list[str | None]:
-    """Raises:
-    ValueError: it is no list, or has several dimensions.
-    """
-    inner = text.strip()
-    if not (inner.startswith("{") and inner.endswith("}")):
-        raise ValueError("a list stands in braces")
-    inner = inner[1:-1]
-    if not inner.strip():
-        return []
-    found: list[str | None] = []
-    at = 0
-    while True:
-        item = _ITEM.match(inner, at)
-        if item is None:
-            raise ValueError("what stands between two commas is no value")
-        quoted, plain = item.groups()
-        found.append(_ESCAPED.sub(r"\1", quoted) if plain is None else None if plain.upper() == "NULL" else plain)
-        at = item.end()
-        if at == len(inner):
-            return found
-        if inner[at] != ",":
-            raise ValueError("a comma stands between two values")
-        at += 1
 
 
 def items_of_binary(data: bytes) -> list[bytes | None]:

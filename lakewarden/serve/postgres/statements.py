@@ -28,6 +28,7 @@ from lakewarden.sql.statements.insert import Insert, Overwrite
 from lakewarden.sql.statements.merge import Merge
 from lakewarden.sql.statements.query import Explain, Query
 from lakewarden.sql.statements.subscribe import Subscribe
+from lakewarden.sql.writing.shapes import RowWrite
 
 # The types of parameters that a client left open, from where they stand in the statement.
 _COMPARED = (
@@ -230,7 +231,8 @@ def _outcome(statement: Statement, result: Result) -> CommandOutcome:
             return _selected(result)
         case AffectedRows():
             tag = _COUNTED.get(type(statement))
-            return CommandOutcome(begins if tag is None else f"{tag} {result.rows}", notices=result.warnings)
+            found = result.rows if result.found is None else result.found  # an ORM takes 0 rows for a row that is gone
+            return CommandOutcome(begins if tag is None else f"{tag} {found}", result.returned, result.warnings)
         case StartedJobs():
             return CommandOutcome(begins, notices=(f"{result.message}: {', '.join(result.job_ids)}",))
         case StatementDone():
@@ -262,7 +264,7 @@ def described(state: State, single: Single, values: Sequence[Value]) -> tuple[An
         return columns_of(answered(state, single, values))
     (statement,) = state.session.parsed(single.text, values)
     inner = innermost(statement)
-    if isinstance(inner, Query):
+    if isinstance(inner, Query) or (isinstance(inner, RowWrite) and inner.returning):
         rows = state.session.described(statement)
     elif inner.effect == "lists":  # these have no effect and few rows
         (result,) = state.session.run([statement], cancellation=state.cancellation)

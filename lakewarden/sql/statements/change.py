@@ -4,7 +4,7 @@ write came in between, it reads and decides again.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -21,8 +21,9 @@ from lakewarden.sql.relations import SEQ
 from lakewarden.sql.results import AffectedRows
 from lakewarden.sql.rights import Requirement, TableRight
 from lakewarden.sql.statement import Grammar, Statement, StatementSpec, computed, registered
-from lakewarden.sql.statements.clauses import alias_of, assignments_of, only, ref_of, where_of
+from lakewarden.sql.statements.clauses import alias_of, assignments_of, only, ref_of, returning_of, where_of
 from lakewarden.sql.writing.direct import delete_directly, update_directly
+from lakewarden.sql.writing.returning import Returning
 from lakewarden.sql.writing.shapes import RowWrite, Verb
 from lakewarden.sql.writing.target import Assignment, WriteTarget, changed, node_of, revision_query, target_of, wanted_by
 from lakewarden.tables.intake import Revision
@@ -65,7 +66,7 @@ class Update(ConditionalWrite):
         yield from (each.of for each in self.assignments)
 
     def queries(self) -> Iterator[exp.Expr]:
-        return computed(*(each.value for each in self.assignments), self.where)
+        return computed(*(each.value for each in self.assignments), self.where, *self.returning)
 
 
 @dataclass(frozen=True)
@@ -73,11 +74,11 @@ class Delete(ConditionalWrite):
     verb: ClassVar[Verb] = "DELETE"
 
     def queries(self) -> Iterator[exp.Expr]:
-        return computed(self.where)
+        return computed(self.where, *self.returning)
 
 
-_UPDATE_PARTS = frozenset({"this", "expressions", "where"})
-_DELETE_PARTS = frozenset({"this", "where"})
+_UPDATE_PARTS = frozenset({"this", "expressions", "where", "returning"})
+_DELETE_PARTS = frozenset({"this", "where", "returning"})
 
 
 def read_update(read: StatementReader) -> Statement:
@@ -90,7 +91,13 @@ def read_update(read: StatementReader) -> Statement:
     if read.clauses(start, (TokenType.SET, TokenType.WHERE)) not in (["SET"], ["SET", "WHERE"]):  # sqlglot keeps the last of each
         raise read.misread("UPDATE takes one SET, and behind it one WHERE")
     assignments = assignments_of(read, found.expressions)
-    return Update(ref_of(read, found.this), where_of(found), alias_of(found.this), assignments=assignments)
+    return Update(
+        ref_of(read, found.this),
+        where_of(found),
+        alias_of(found.this),
+        assignments=assignments,
+        returning=returning_of(read, found),
+    )
 
 
 def read_delete(read: StatementReader) -> Statement:
@@ -100,7 +107,7 @@ def read_delete(read: StatementReader) -> Statement:
     read._retreat(read._index - 1)
     found = read._parse_delete()
     only(read, found, _DELETE_PARTS, "DELETE")
-    return Delete(ref_of(read, found.this), where_of(found), alias_of(found.this))
+    return Delete(ref_of(read, found.this), where_of(found), alias_of(found.this), returning=returning_of(read, found))
 
 
 def update(context: Context, statement: Update) -> AffectedRows:
@@ -109,55 +116,65 @@ def update(context: Context, statement: Update) -> AffectedRows:
     ConstraintViolation, InvalidArgument: a value does not fit, or a column does not exist. Nothing was written.
     """
     target = target_of(context, statement)
+    returning = Returning(context, target, statement)
+    returning.check_in_log(target.plan)
     query = revision_query(target, statement.assignments, statement.known_as)
     query = query.where(statement.chosen, copy=False)
     if not target.plan.in_log:
         return update_directly(context, target, query, statement.assignments)
 
     def decide(live: pa.Table) -> pa.Table:
-        return changed(context, target, select.run(context, query, {target.table.name: live}), statement.assignments)
+        found = select.run(context, query, {target.table.name: live})
+        return changed(context, target, found, statement.assignments, returning.note)
 
     wanted = wanted_by(context, query, target.table)
-    return target.affected(target.client.revise(decide, user=target.user, wanted=wanted))
+    return returning.of(target.affected(target.client.revise(decide, user=target.user, wanted=wanted)))
 
 
 def delete(context: Context, statement: Delete) -> AffectedRows:
     target = target_of(context, statement)
-    alias = statement.known_as
+    returning = Returning(context, target, statement)
+    returning.check_in_log(target.plan)
     if target.schema.append_only:
-        return _delete_from_stream(context, statement, target, alias)
-    key = [exp.column(name, alias, quoted=True) for name in target.schema.primary_key or target.schema.names[:1]]
-    query = exp.select(*key, copy=False).from_(node_of(target.table, alias), copy=False).where(statement.chosen, copy=False)
+        return _delete_from_stream(context, statement, target, returning)
+    key = target.schema.primary_key or target.schema.names[:1]
+    query = _deleted(statement, target, key)
     if not target.plan.in_log:
         return delete_directly(context, target, query)
 
     def decide(live: pa.Table) -> Revision:
-        return Revision(removed=select.run(context, query, {target.table.name: live}).table)
+        return Revision(removed=returning.split(select.run(context, query, {target.table.name: live}), key))
 
     wanted = wanted_by(context, query, target.table)
-    return target.affected(target.client.revise(decide, user=target.user, wanted=wanted))
+    return returning.of(target.affected(target.client.revise(decide, user=target.user, wanted=wanted)))
 
 
-def _delete_from_stream(context: Context, statement: Delete, target: WriteTarget, alias: str) -> AffectedRows:
+def _deleted(statement: Delete, target: WriteTarget, names: Sequence[str]) -> exp.Select:
+    """Selects these columns of the rows that go, and what RETURNING says of them."""
+    alias = statement.known_as
+    own = [exp.alias_(exp.column(name, alias, quoted=True), f"key {at}", quoted=True) for at, name in enumerate(names)]
+    query = exp.select(*own, *(each.copy() for each in statement.returning), copy=False)
+    return query.from_(node_of(target.table, alias), copy=False).where(statement.chosen, copy=False)
+
+
+def _delete_from_stream(context: Context, statement: Delete, target: WriteTarget, returning: Returning) -> AffectedRows:
     """Rows of a stream are identified by their place in the log: they may have no key, or share one."""
     assert target.user is not None, "a STREAM table has a scope per user"
-    place = exp.column(SEQ, alias, quoted=True)
-    query = exp.select(place, copy=False).from_(node_of(target.table, alias), copy=False)
-    found = select.run(context, query.where(statement.chosen, copy=False))
-    seqs = [int(seq) for seq in found.table.column(0).to_numpy()]
-    return target.affected(target.client.delete_rows(seqs, user=target.user).rows)
+    found = returning.split(select.run(context, _deleted(statement, target, (SEQ,))), (SEQ,))
+    seqs = [int(seq) for seq in found.column(0).to_numpy()]
+    return returning.of(target.affected(target.client.delete_rows(seqs, user=target.user).rows))
 
 
 ROWS = registered(
     StatementSpec(
         "UPDATE",
-        "UPDATE t SET … WHERE …",
+        "UPDATE t SET … WHERE … [RETURNING …]",
         "changes rows",
         TableRight("write"),
         update,
         requires=Requirement("updates", "UPDATE"),
     ),
-    StatementSpec("DELETE", "DELETE FROM t WHERE …", "removes rows", TableRight("write"), delete),
+    StatementSpec("DELETE", "DELETE FROM t WHERE … [RETURNING …]", "removes rows", TableRight("write"), delete),
 )
 
 GRAMMARS: Mapping[str, Grammar] = {"UPDATE": read_update, "DELETE": read_delete}

@@ -13,6 +13,7 @@ from lakewarden.delta.partitions import Partition, spelled
 from lakewarden.errors import InvalidArgument, Unsupported
 from lakewarden.sql.reader import StatementReader
 from lakewarden.sql.ref import Pairs, PartitionSpec, Ref
+from lakewarden.sql.relations import SEQ
 from lakewarden.sql.writing.target import Assignment
 
 
@@ -84,9 +85,30 @@ def assignments_of(read: StatementReader, found: list[exp.Expr]) -> tuple[Assign
 def only(read: StatementReader, found: exp.Expr, parts: frozenset[str], what: str) -> None:
     extra = [name for name, value in found.args.items() if value and name not in parts]
     if "returning" in extra:
-        raise Unsupported(f"{what} … RETURNING is not supported")
+        raise Unsupported(f"{what} … RETURNING is not supported")  # those that have it say so in `parts`
     if extra:
         raise read.misread(f"{what} takes no {extra[0].strip('_').replace('_', ' ').upper()}")
+
+
+def returning_of(read: StatementReader, found: exp.Expr) -> tuple[exp.Expr, ...]:
+    """The expressions behind RETURNING.
+
+    Raises:
+        Unsupported: one is of more than its row, or of what the row has behind the statement alone.
+    """
+    returning = found.args.get("returning")
+    if returning is None:
+        return ()
+    if returning.args.get("into"):
+        raise read.misread("RETURNING takes no INTO")
+    for each in returning.expressions:
+        if each.find(exp.AggFunc, exp.Window, exp.Query):
+            raise Unsupported("RETURNING takes values of each row: no aggregate, window function or subquery")
+        if any(column.name.lower() == SEQ for column in each.find_all(exp.Column)):
+            raise Unsupported(
+                "RETURNING _seq is not supported: a row gets it when the log takes it; read it behind the statement"
+            )
+    return tuple(returning.expressions)
 
 
 def options_of(pairs: Pairs) -> dict[str, str]:
@@ -202,15 +224,18 @@ def read_type(read: StatementReader) -> str:
     """A type as written, with its numbers: `catalog.column_types` decides which are valid."""
 
     def words() -> str:
-        name = read.name("a type")
+        name = "DOUBLE" if read.word("DOUBLE", "PRECISION") else read.name("a type")
+        read.word("VARYING")
         if read.symbol(TokenType.L_PAREN):
             read.whole("a precision")
             while read.symbol(TokenType.COMMA):
                 read.whole("a scale")
             read.close()
+        if not read.word("WITH", "TIME", "ZONE"):
+            read.word("WITHOUT", "TIME", "ZONE")
         return name
 
-    return read.source(words, "a type")
+    return " ".join(read.source(words, "a type").split())
 
 
 def table_words(verb: str) -> dict[str, str | None]:

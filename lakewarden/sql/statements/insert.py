@@ -18,9 +18,10 @@ from lakewarden.sql.ref import PartitionSpec, Ref
 from lakewarden.sql.results import AffectedRows
 from lakewarden.sql.rights import Requirement, TableRight
 from lakewarden.sql.statement import AuditEntrySpec, Grammar, Statement, StatementSpec, computed, registered
-from lakewarden.sql.statements.clauses import alias_of, assignments_of, named_of, only, ref_of
+from lakewarden.sql.statements.clauses import alias_of, assignments_of, named_of, only, ref_of, returning_of
 from lakewarden.sql.writing.conflicts import OnConflict, insert_on_conflict
 from lakewarden.sql.writing.direct import append, completed, overwrite_directly
+from lakewarden.sql.writing.returning import Returning
 from lakewarden.sql.writing.shapes import RowWrite, Verb
 from lakewarden.sql.writing.target import (
     Assignment,
@@ -61,22 +62,23 @@ class Insert(RowSource):
 
     @property
     def reads_own_table(self) -> bool:
-        return self.conflict is not None
+        return self.conflict is not None or bool(self.returning)
 
     def queries(self) -> Iterator[exp.Expr]:
         yield from super().queries()
+        yield from computed(*self.returning)
         if self.conflict is not None:
             yield from computed(*(each.value for each in self.assignments), self.conflict.where)
 
     def takes_temporary(self, name: TableName) -> bool:
-        return (self.conflict is None and not self.files) or super().takes_temporary(name)
+        return not (self.conflict or self.files or self.returning) or super().takes_temporary(name)
 
     def file_names(self) -> Iterator[str]:
         return (file.name for file in self.files)
 
     def appends_to(self) -> Ref | None:
         """Where DuckDB computes nothing, and few keys are looked up."""
-        if self.values is None or self.conflict is not None or self.files or len(self.values.expressions) > _FEW:
+        if self.values is None or self.conflict or self.files or self.returning or len(self.values.expressions) > _FEW:
             return None
         return self.table if self.is_plain else None
 
@@ -100,7 +102,7 @@ class Truncate(RowWrite):
         return False
 
 
-_INSERT_PARTS = frozenset({"this", "expression", "conflict", "default", "by_name", "overwrite"})
+_INSERT_PARTS = frozenset({"this", "expression", "conflict", "default", "by_name", "overwrite", "returning"})
 
 _CONFLICT_PARTS = frozenset({"expressions", "action", "conflict_keys", "where"})
 
@@ -120,16 +122,19 @@ def read_insert(read: StatementReader) -> Statement:
         raise read.failure("expected VALUES or a query")
     files = tuple(_read_files(read, source)) if isinstance(source, exp.Values) else ()
     rows = None if source is None else _read_rows(read, source)
+    conflict, returning = _read_conflict(read, found), returning_of(read, found)
     if found.args.get("overwrite"):
         return _read_overwrite(
-            read, Insert(ref_of(read, target), columns, rows, _read_conflict(read, found), files=files), partition
+            read, Insert(ref_of(read, target), columns, rows, conflict, files=files, returning=returning), partition
         )
-    return Insert(ref_of(read, target), columns, rows, _read_conflict(read, found), alias_of(target), files)
+    return Insert(ref_of(read, target), columns, rows, conflict, alias_of(target), files, returning=returning)
 
 
 def _read_overwrite(read: StatementReader, found: Insert, partition: PartitionSpec) -> Overwrite:
     if found.rows is None or found.conflict is not None:
         raise read.misread("INSERT OVERWRITE takes VALUES or a query, and no ON CONFLICT")
+    if found.returning:
+        raise Unsupported("INSERT OVERWRITE … RETURNING is not supported")
     if found.files:
         raise Unsupported("INSERT OVERWRITE takes no FILE('name'); overwrite first, then insert the rows with files")
     return Overwrite(found.table, found.columns, found.rows, partition)
@@ -201,11 +206,14 @@ def insert(context: Context, statement: Insert) -> AffectedRows:
     if (held := context.temporary_table(context.named(statement.table))) is not None:
         return insert_temporary(context, held, incoming(context, statement, held.table.schema))
     target = target_of(context, statement)
-    if statement.conflict is None and (files := copied(context, statement, target)) is not None:
-        return append(target, files)
+    returning = Returning(context, target, statement)
     if statement.conflict is not None:
         given = incoming(context, statement, target.schema, of_shares(context))
-        return insert_on_conflict(context, statement.known_as, statement.conflict, target, given)
+        return insert_on_conflict(context, statement.conflict, target, given, returning)
+    if statement.returning:
+        return _insert_returning(target, incoming(context, statement, target.schema), returning)
+    if (files := copied(context, statement, target)) is not None:
+        return append(target, files)
     given = incoming(context, statement, target.schema)
     if not target.plan.in_log:
         if statement.files:
@@ -213,8 +221,24 @@ def insert(context: Context, statement: Insert) -> AffectedRows:
         return append(target, completed(target, given))
     if isinstance(given, RowParts):
         return insert_parts(target, given)
-    mode: WriteMode = "upsert" if target.table.options.on_duplicate == "replace" else "insert"
-    return target.affected(target.client.write(given, user=target.user, mode=mode).rows)
+    return target.affected(target.client.write(given, user=target.user, mode=_mode(target)).rows)
+
+
+def _mode(target: WriteTarget) -> WriteMode:
+    return "upsert" if target.table.options.on_duplicate == "replace" else "insert"
+
+
+def _insert_returning(target: WriteTarget, given: Rows | RowParts, returning: Returning) -> AffectedRows:
+    """The rows have their defaults, and RETURNING its values, before they are written."""
+    returning.check_in_memory(given)
+    assert not isinstance(given, RowParts), "it was refused"
+    taken = target.client.take_files(given, target.user)
+    rows = target.client.completed(taken.rows, user=target.user, follows=False)
+    returning.note(rows)
+    if not target.plan.in_log and not taken.files:
+        return returning.of(append(target, [rows]))
+    receipt = target.client.write_taken(taken._replace(rows=rows), user=target.user, mode=_mode(target))
+    return returning.of(target.affected(receipt.rows))
 
 
 def read_truncate(read: StatementReader) -> Statement:
@@ -307,7 +331,7 @@ def _replaced(target: WriteTarget, given: Rows | RowParts | None) -> AffectedRow
 ROWS = registered(
     StatementSpec(
         "INSERT",
-        "INSERT INTO t [(…)] VALUES … or SELECT … [ON CONFLICT [(…)] DO NOTHING or DO UPDATE SET … [WHERE …]]",
+        "INSERT INTO t [(…)] VALUES … or SELECT … [ON CONFLICT [(…)] DO NOTHING or DO UPDATE SET … [WHERE …]] [RETURNING …]",
         "adds rows",
         TableRight("write"),
         insert,

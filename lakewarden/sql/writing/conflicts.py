@@ -18,6 +18,7 @@ from lakewarden.sql.context import Context
 from lakewarden.sql.queries import select
 from lakewarden.sql.queries.scan import for_duck
 from lakewarden.sql.results import AffectedRows
+from lakewarden.sql.writing.returning import Returning
 from lakewarden.sql.writing.target import (
     Assignment,
     WriteTarget,
@@ -49,20 +50,17 @@ _EXCLUDED = "excluded"
 
 
 def insert_on_conflict(
-    context: Context, alias: str, conflict: OnConflict, target: WriteTarget, given: Rows | RowParts
+    context: Context, conflict: OnConflict, target: WriteTarget, given: Rows | RowParts, returning: Returning
 ) -> AffectedRows:
-    """
-    Args:
-        alias: by which the statement calls its table.
-
-    Raises:
-        InvalidArgument: the table has no key, or ON CONFLICT names other columns.
-        ConstraintViolation: a value does not fit, or a key is given twice. Nothing was written.
+    """Raises:
+    InvalidArgument: the table has no key, or ON CONFLICT names other columns.
+    ConstraintViolation: a value does not fit, or a key is given twice. Nothing was written.
     """
     _check_columns(target, conflict)
-    update = None if conflict.assignments is None else _update(target, alias, conflict, conflict.assignments)
-    deciding = _Deciding(context, target, update)
+    update = None if conflict.assignments is None else _update(target, returning.alias, conflict, conflict.assignments)
+    deciding = _Deciding(context, target, update, returning)
     every = update is not None and reads_itself(context, update.query, target.table, {_EXCLUDED})
+    returning.check_in_memory(given)
     if isinstance(given, RowParts):
         if update is not None:
             check_divides(context, update.query, _EXCLUDED)
@@ -72,7 +70,7 @@ def insert_on_conflict(
     rows = target.client.completed(taken.rows, user=target.user, follows=False)
     wanted = EVERYTHING if every else ReadSelection(bounds=key_bounds(target.schema.primary_key, rows))
     decide = partial(deciding.rows, rows)
-    return target.affected(target.client.revise(decide, user=target.user, wanted=wanted, files=taken.files))
+    return returning.of(target.affected(target.client.revise(decide, user=target.user, wanted=wanted, files=taken.files)))
 
 
 @dataclass(frozen=True)
@@ -89,16 +87,22 @@ class _Deciding:
     target: WriteTarget
     update: _Update | None
     """None for DO NOTHING."""
+    returning: Returning
 
     def rows(self, given: pa.Table, live: pa.Table) -> pa.Table:
         """The rows to write, without unchanged ones."""
         key = self.target.schema.primary_key
         fresh = given.filter(pc.invert(matches(given, live, key))) if live.num_rows else given
         if self.update is None or fresh.num_rows == given.num_rows:
+            self.returning.note(fresh)
             return fresh
         excluded = {_EXCLUDED: for_duck(given, self.target.schema)}
         found = select.run(self.context, self.update.query, {self.target.table.name: live}, excluded)
-        return pa.concat_tables([fresh, changed(self.context, self.target, found, self.update.assignments)])
+        note = partial(self._note, fresh)
+        return pa.concat_tables([fresh, changed(self.context, self.target, found, self.update.assignments, note)])
+
+    def _note(self, fresh: pa.Table, updated: pa.Table) -> None:
+        self.returning.note(pa.concat_tables([fresh, updated]))
 
     @contextmanager
     def begin(self) -> Iterator[_Shares]:

@@ -168,7 +168,7 @@ class UpdateBranch:
         return pa.table({name: found.table.column(schema.names.index(name)) for name in schema.primary_key})
 
     def rows(self, context: Context, target: WriteTarget, found: ResultRows) -> pa.Table:
-        return changed(context, target, found, self.assignments)
+        return changed(context, target, found, self.assignments, lambda _: None)
 
 
 @dataclass(frozen=True)

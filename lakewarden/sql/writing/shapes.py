@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import ClassVar, Literal
 
@@ -261,6 +261,8 @@ class RowWrite(OnTable):
 
     effect: ClassVar[Effect] = "rows"
     verb: ClassVar[Verb]
+    returning: tuple[exp.Expr, ...] = field(default=(), kw_only=True)
+    """What it answers with of its rows, beside their number."""
 
     @property
     def alias(self) -> str | None:

@@ -4,7 +4,7 @@ UPDATE, DO UPDATE and MERGE: the query that computes them, and the values in the
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 from typing import Any
@@ -275,11 +275,6 @@ class Reviser:
         differs = [pc.invert(_same(made.column(name), old[name])) for name in self.assigned]
         return made, reduce(pc.or_, differs)
 
-    def changed(self, found: Found) -> pa.Table:
-        """As `revised`, without unchanged rows."""
-        made, differs = self.revised(found)
-        return made.filter(differs) if made.num_rows else made
-
     def _with_default(self, column: SchemaColumn, values: pa.ChunkedArray[Any]) -> pa.ChunkedArray[Any]:
         """Rows older than a NOT NULL column whose default differs per row have NULL there until they change."""
         if column.nullable or column.default is None or not values.null_count:
@@ -290,8 +285,17 @@ class Reviser:
         return pa.chunked_array([pc.replace_with_mask(whole, whole.is_null(), made)])
 
 
-def changed(context: Context, target: WriteTarget, found: Found, assignments: Sequence[Assignment]) -> pa.Table:
-    return Reviser.of(context, target, assignments).changed(found)
+def changed(
+    context: Context, target: WriteTarget, found: Found, assignments: Sequence[Assignment], note: Callable[[pa.Table], None]
+) -> pa.Table:
+    """The new rows that differ from the old ones.
+
+    Args:
+        note: takes all new rows.
+    """
+    made, differs = Reviser.of(context, target, assignments).revised(found)
+    note(made)
+    return made.filter(differs) if made.num_rows else made
 
 
 def fitted(column: SchemaColumn, values: pa.ChunkedArray[Any], type: str) -> pa.ChunkedArray[Any]:

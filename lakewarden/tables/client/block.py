@@ -18,7 +18,7 @@ from lakewarden.catalog.model import Table
 from lakewarden.delta.reading.bounds import key_bounds
 from lakewarden.delta.reading.keys import Key, key_values
 from lakewarden.delta.reading.rows import matches, merged, merged_parts
-from lakewarden.errors import BeingErased, Conflict, SchemaChanged, Unsupported
+from lakewarden.errors import BeingErased, Conflict, NotFound, SchemaChanged, Unsupported
 from lakewarden.log.once import Pieces, Staging, WriterBatch
 from lakewarden.log.position import NOTHING, Receipt
 from lakewarden.log.record import SEQ, TARGET, Batch, LogBatch
@@ -33,6 +33,7 @@ from lakewarden.tables.client.reader import TableReader
 from lakewarden.tables.freshness import Freshness
 from lakewarden.tables.keys.lookup import FEW_KEYS, touched_by
 from lakewarden.tables.strong_read import EVERYTHING, Place, ReadSelection
+from lakewarden.tables.warehouse import find_table
 
 T = TypeVar("T")
 
@@ -82,6 +83,9 @@ class TableBlock:
             with carrying(carried() or self.metadata):
                 return appender.behind(partial(self._decide, batch), appender.filing(self.user), (self.user or "",), short=short)
         except SchemaChanged as error:
+            raise _altered(self.table) from error
+        except NotFound as error:
+            find_table(self._client.warehouse.catalog.read(), self.table.name)  # raises, unless another has its name now
             raise _altered(self.table) from error
 
     def _decide(self, batch: LogBatch, view: LogView) -> Decision:

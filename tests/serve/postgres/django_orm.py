@@ -6,6 +6,7 @@ python -m tests.serve.postgres.django_orm PORT PASSWORD
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import django
 from django.conf import settings
@@ -28,6 +29,14 @@ def main(port: str, password: str) -> None:
         class Meta:
             app_label = "notes"
             db_table = "notes"
+            managed = False
+
+    class Numbered(models.Model):  # type: ignore[misc]  # as above
+        body = models.TextField(null=True)
+
+        class Meta:
+            app_label = "notes"
+            db_table = "numbered"
             managed = False
 
     def there(using: str = "default") -> list[tuple[int, str]]:
@@ -69,7 +78,21 @@ def main(port: str, password: str) -> None:
     else:
         raise AssertionError("a lost race is an error at COMMIT")
     assert there() == [(821, "theirs"), (822, "changed")]
+    _keys(Note, Numbered)
     connection.close()
+
+
+def _keys(note: Any, numbered: Any) -> None:
+    """Keys that the server makes, and rows of several at once."""
+    with transaction.atomic():
+        one = numbered.objects.create(body="by its key")  # which the server makes
+        numbered.objects.bulk_create([numbered(body="a"), numbered(body="b")])
+        one.save()  # an UPDATE that changes nothing: the row is there, and is not inserted again
+        assert numbered.objects.get(pk=one.pk).body == "by its key"
+    assert sorted(numbered.objects.values_list("body", flat=True)) == ["a", "b", "by its key"]
+    assert numbered.objects.filter(pk__gt=0).delete()[0] == 3
+    note.objects.bulk_create([note(id=830, body="a"), note(id=831, body="b")])
+    assert note.objects.filter(id__gte=830).count() == 2
 
 
 if __name__ == "__main__":

@@ -114,6 +114,16 @@ def test_a_list_is_one_parameter(ann: psycopg.Connection) -> None:
     ann.execute("DELETE FROM notes WHERE id = ANY(%s)", ([701, 702, 703, 704],))
 
 
+def test_several_lists_are_the_columns_of_unnest(ann: psycopg.Connection) -> None:
+    """Django's bulk_create writes so."""
+    text = "SELECT * FROM unnest(%s::bigint[], %s::text[]) AS t (id, body)"
+    assert ann.execute(text, ([1, 2], ["a"])).fetchall() == [(1, "a"), (2, None)]
+    literal = """SELECT * FROM unnest(('{1,NULL}')::bigint[], '{"a, \\"b",NULL}'::text[], '{}'::int[])"""
+    assert ann.execute(literal).fetchall() == [(1, 'a, "b', None), (None, None, None)]
+    ann.execute("INSERT INTO notes (id, body) SELECT * FROM UNNEST((%s)::bigint[], (%s)::text[])", ([871, 872], ["a", "b"]))
+    assert ann.execute("SELECT id, body FROM notes WHERE id IN (871, 872) ORDER BY id").fetchall() == [(871, "a"), (872, "b")]
+
+
 def test_asyncpg_gives_lists(port: int) -> None:
     async def ask() -> None:
         client = await asyncpg.connect(host="127.0.0.1", port=port, user="ann", password=PASSWORD, database="app")

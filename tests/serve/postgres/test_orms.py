@@ -6,6 +6,8 @@ import asyncio
 import subprocess
 import sys
 from collections.abc import Iterator
+from datetime import datetime
+from typing import Any
 
 import asyncpg
 import psycopg
@@ -13,7 +15,10 @@ import pytest
 import sqlalchemy as sa
 from py4j.protocol import Py4JJavaError
 from sqlalchemy import orm
+from sqlalchemy.dialects import postgresql
+from sqlalchemy.types import TypeEngine
 
+from lakewarden import Lakehouse
 from tests.fixtures.pgjdbc import jdbc_machine
 from tests.serve.conftest import PASSWORD
 
@@ -26,6 +31,21 @@ class Note(_Base):
     __tablename__ = "notes"
     id: orm.Mapped[int] = orm.mapped_column(sa.BigInteger, primary_key=True, autoincrement=False)
     body: orm.Mapped[str | None]
+
+
+class Numbered(_Base):
+    """The server makes its key and its time, which the ORM asks for by RETURNING."""
+
+    __tablename__ = "numbered"
+    id: orm.Mapped[int] = orm.mapped_column(sa.BigInteger, primary_key=True)
+    body: orm.Mapped[str | None]
+    made: orm.Mapped[datetime] = orm.mapped_column(sa.DateTime(timezone=True), server_default=sa.func.now())
+
+
+@pytest.fixture(scope="module", autouse=True)
+def numbered(lake: Lakehouse) -> None:
+    columns = "id BIGINT PRIMARY KEY DEFAULT SNOWFLAKE_ID(), body TEXT, made TIMESTAMP DEFAULT NOW()"
+    lake.sql(f"CREATE USER TABLE app.numbered ({columns}); CREATE USER dora WITH PASSWORD '{PASSWORD}' ROLE dba")
 
 
 @pytest.fixture
@@ -75,6 +95,55 @@ def test_sqlalchemys_session_hears_of_a_lost_race(engine: sa.Engine, ann: psycop
         session.get_one(Note, 805).body = "mine, again"
         session.commit()
     assert _bodies(ann, 805, 805) == [(805, "mine, again")]
+
+
+def test_sqlalchemys_session_is_given_keys_that_the_server_made(engine: sa.Engine, ann: psycopg.Connection) -> None:
+    with orm.Session(engine) as session:
+        several = [Numbered(body=f"body {number}") for number in range(5)]
+        session.add_all(several)
+        session.flush()
+        assert [session.get_one(Numbered, one.id).body for one in several] == [f"body {number}" for number in range(5)]
+        assert all(one.made.tzinfo for one in several)
+        session.rollback()
+        one = Numbered(body="kept")
+        session.add(one)
+        session.commit()
+        found = session.execute(sa.update(Numbered).values(body="new").where(Numbered.id == one.id).returning(Numbered.body))
+        assert found.scalars().all() == ["new"]
+        upsert = postgresql.insert(Numbered).values(id=one.id, body="again")
+        same = upsert.on_conflict_do_update(index_elements=["id"], set_={"body": "new"}).returning(Numbered.id, Numbered.body)
+        assert [tuple(row) for row in session.execute(same)] == [(one.id, "new")]
+        session.commit()
+        assert ann.execute("SELECT id, body FROM numbered").fetchall() == [(one.id, "new")]
+        session.delete(one)
+        session.commit()
+    assert ann.execute("SELECT count(*) FROM numbered").fetchone() == (0,)
+
+
+def test_sqlalchemys_create_all_makes_a_table_of_its_types(port: int) -> None:
+    kinds: list[TypeEngine[Any]] = [
+        sa.String(50),
+        sa.Text(),
+        sa.Float(),
+        sa.Double(),
+        sa.Numeric(10, 2),
+        sa.DateTime(),
+        sa.DateTime(timezone=True),
+    ]
+    kinds += [sa.Date(), sa.Boolean(), sa.SmallInteger(), sa.LargeBinary(), postgresql.JSONB()]
+    made = sa.Table("made", sa.MetaData(), sa.Column("id", sa.BigInteger, primary_key=True))
+    for number, kind in enumerate(kinds):
+        made.append_column(sa.Column(f"c{number}", kind))
+    engine = sa.create_engine(sa.URL.create("postgresql+psycopg", "dora", PASSWORD, "127.0.0.1", port, "app"))
+    made.metadata.create_all(engine)
+    with engine.begin() as client:
+        client.execute(made.insert(), [{"c0": "a", "c4": 1.5, "c11": {"k": [1]}}, {"c0": "b" * 60, "c4": None, "c11": None}])
+        ((first, second),) = client.execute(sa.select(sa.func.min(made.c.id), sa.func.max(made.c.id)))
+        assert 0 < first < second
+        found = client.execute(sa.select(made.c.c4, made.c.c11["k"][0].astext).where(made.c.c0 == "a")).all()
+        assert [tuple(map(str, row)) for row in found] == [("1.50", "1")]
+    made.metadata.drop_all(engine)
+    engine.dispose()
 
 
 def test_asyncpgs_transactions(port: int, ann: psycopg.Connection) -> None:

@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakewarden.serve.postgres.kinds import INT8, TEXT, Kind
-from lakewarden.serve.postgres.parameters import items_of_binary, items_of_text
+from lakewarden.serve.postgres.parameters import items_of_binary
 from lakewarden.serve.postgres.values import wire
+from lakewarden.sql.dialect import items_of_text
 
 _ITEMS = st.lists(st.none() | st.text(st.characters(codec="utf-8", exclude_characters="\0")), max_size=5)
 
