@@ -206,12 +206,11 @@ def insert(context: Context, statement: Insert) -> AffectedRows:
     if (held := context.temporary_table(context.named(statement.table))) is not None:
         return insert_temporary(context, held, incoming(context, statement, held.table.schema))
     target = target_of(context, statement)
-    returning = Returning(context, target, statement)
     if statement.conflict is not None:
         given = incoming(context, statement, target.schema, of_shares(context))
-        return insert_on_conflict(context, statement.conflict, target, given, returning)
+        return insert_on_conflict(context, statement.conflict, target, given, Returning(context, target, statement))
     if statement.returning:
-        return _insert_returning(target, incoming(context, statement, target.schema), returning)
+        return _insert_returning(target, incoming(context, statement, target.schema), Returning(context, target, statement))
     if (files := copied(context, statement, target)) is not None:
         return append(target, files)
     given = incoming(context, statement, target.schema)
@@ -221,11 +220,8 @@ def insert(context: Context, statement: Insert) -> AffectedRows:
         return append(target, completed(target, given))
     if isinstance(given, RowParts):
         return insert_parts(target, given)
-    return target.affected(target.client.write(given, user=target.user, mode=_mode(target)).rows)
-
-
-def _mode(target: WriteTarget) -> WriteMode:
-    return "upsert" if target.table.options.on_duplicate == "replace" else "insert"
+    mode: WriteMode = "upsert" if target.table.options.on_duplicate == "replace" else "insert"
+    return target.affected(target.client.write(given, user=target.user, mode=mode).rows)
 
 
 def _insert_returning(target: WriteTarget, given: Rows | RowParts, returning: Returning) -> AffectedRows:
@@ -237,7 +233,8 @@ def _insert_returning(target: WriteTarget, given: Rows | RowParts, returning: Re
     returning.note(rows)
     if not target.plan.in_log and not taken.files:
         return returning.of(append(target, [rows]))
-    receipt = target.client.write_taken(taken._replace(rows=rows), user=target.user, mode=_mode(target))
+    mode: WriteMode = "upsert" if target.table.options.on_duplicate == "replace" else "insert"
+    receipt = target.client.write_taken(taken._replace(rows=rows), user=target.user, mode=mode)
     return returning.of(target.affected(receipt.rows))
 
 

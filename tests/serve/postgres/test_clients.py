@@ -120,8 +120,8 @@ def test_several_lists_are_the_columns_of_unnest(ann: psycopg.Connection) -> Non
     assert ann.execute(text, ([1, 2], ["a"])).fetchall() == [(1, "a"), (2, None)]
     literal = """SELECT * FROM unnest(('{1,NULL}')::bigint[], '{"a, \\"b",NULL}'::text[], '{}'::int[])"""
     assert ann.execute(literal).fetchall() == [(1, 'a, "b', None), (None, None, None)]
-    ann.execute("INSERT INTO notes (id, body) SELECT * FROM UNNEST((%s)::bigint[], (%s)::text[])", ([871, 872], ["a", "b"]))
-    assert ann.execute("SELECT id, body FROM notes WHERE id IN (871, 872) ORDER BY id").fetchall() == [(871, "a"), (872, "b")]
+    ann.execute("INSERT INTO notes (id, body) SELECT * FROM UNNEST((%s)::bigint[], (%s)::text[])", ([171, 172], ["a", "b"]))
+    assert ann.execute("SELECT id, body FROM notes WHERE id IN (171, 172) ORDER BY id").fetchall() == [(171, "a"), (172, "b")]
 
 
 def test_asyncpg_gives_lists(port: int) -> None:
