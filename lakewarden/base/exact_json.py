@@ -1,4 +1,4 @@
-"""Reads and writes JSON without a change to its numbers: one with a point or an exponent stays what was written, not a DOUBLE."""
+"""Reads and writes JSON without a change to its numbers: one with a point or an exponent, and `-0`, stays what was written."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ T = TypeVar("T")
 
 
 class JsonNumber(Decimal):
-    """A number with a point or an exponent. `Decimal` alone forgets how it was written: `1e2` would be written `1E+2`."""
+    """A number with a point or an exponent, or `-0`: whole numbers have no sign at zero. `Decimal` alone forgets how it was
+    written: `1e2` would be written `1E+2`.
+    """
 
     __slots__ = ("text",)
     text: str
@@ -32,6 +34,11 @@ class JsonNumber(Decimal):
         return made
 
     @property
+    def is_whole(self) -> bool:
+        """Whether it is `-0`: for a column of whole numbers, it is 0."""
+        return self.text == "-0"
+
+    @property
     def nearest(self) -> float | None:
         """The nearest DOUBLE; None where that is an infinity, or zero and the number is not."""
         found = float(self.text)
@@ -44,7 +51,7 @@ class JsonNumber(Decimal):
 
 
 def decoder(kind: type[T], *, strict: bool = True) -> msgspec.json.Decoder[T]:
-    """Decodes to the type; a number of which it does not say more is an `int` or a `JsonNumber`.
+    """Decodes to the type; a number of which it does not say more is an `int` or a `JsonNumber`. `-0` is 0: see `decoded`.
 
     Besides `msgspec.DecodeError`, it raises any `ValueError` where the text is no JSON in UTF-8, or a number is out of any range,
     and `RecursionError` where it is nested too deeply.
@@ -52,7 +59,7 @@ def decoder(kind: type[T], *, strict: bool = True) -> msgspec.json.Decoder[T]:
     return msgspec.json.Decoder(kind, strict=strict, float_hook=JsonNumber)
 
 
-ANY: msgspec.json.Decoder[object] = decoder(object)
+_ANY: msgspec.json.Decoder[object] = decoder(object)
 _NAMES_ALONE = msgspec.json.Decoder(float_hook=str)
 
 
@@ -62,17 +69,54 @@ def decoded(data: bytes) -> object:
     Raises:
         ValueError, RecursionError: as `decoder` says, or an object has a key twice.
     """
-    found = ANY.decode(data)
+    found = _value(data)
     _check_once_each(data, found)
     return found
 
 
 def decoded_as(kind: type[T], data: bytes, *, strict: bool = True) -> T:
     """The same, as a value of the type. Raises as `decoded`."""
-    found = decoder(kind, strict=strict).decode(data)
+    if _MINUS_ZERO.search(data):
+        return msgspec.convert(decoded(data), kind, strict=strict)
+    found = _read(decoder(kind, strict=strict), data)
     # A typed decoder does not show which keys there were. Values do not matter here: a text costs a tenth of a `JsonNumber`.
     _check_once_each(data, _NAMES_ALONE.decode(data))
     return found
+
+
+_MINUS_ZERO = re.compile(rb"-0(?![0-9.eE])")
+"""The number, or a text that has it. Readers in C take it for a whole number, which has no sign at zero."""
+
+_HALF = re.compile("[\ud800-\udfff]")
+"""Half of a surrogate pair, which Python's own reader takes."""
+
+
+def _value(data: bytes) -> object:
+    found = _read(_ANY, data)
+    return json.loads(data, parse_float=JsonNumber, parse_int=whole_or_minus_zero) if _MINUS_ZERO.search(data) else found
+
+
+def whole_or_minus_zero(digits: str) -> int | JsonNumber:
+    """As `parse_int` of `json`, a whole number; `-0` is none."""
+    return JsonNumber(digits) if digits == "-0" else int(digits)
+
+
+def _read(decoder: msgspec.json.Decoder[T], data: bytes) -> T:
+    try:
+        return decoder.decode(data)
+    except msgspec.DecodeError as error:
+        if half := _half_within(data):
+            raise ValueError(f"a text has {half} alone, half of a surrogate pair: send both halves, or the character") from error
+        raise
+
+
+def _half_within(data: bytes) -> str:
+    """The escape of the first such half, of which msgspec says no more than that the text ends there; empty without one."""
+    try:
+        found = _HALF.search(json.dumps(json.loads(data), ensure_ascii=False))
+    except (ValueError, RecursionError):
+        return ""  # it is no JSON in other ways, which msgspec names
+    return f"\\u{ord(found[0]):x}" if found else ""
 
 
 def _check_once_each(data: bytes, found: object) -> None:
@@ -82,8 +126,8 @@ def _check_once_each(data: bytes, found: object) -> None:
 
 def decoded_lines(data: bytes) -> list[object]:
     """The value of each line that is not empty; raises as `decoded`."""
-    found = ANY.decode_lines(data)
-    if _names(data) > _keys(found):
+    found = _ANY.decode_lines(data)
+    if _MINUS_ZERO.search(data) or _names(data) > _keys(found):
         return [decoded(line) for line in data.split(b"\n") if line.strip()]
     return found
 

@@ -71,7 +71,7 @@ _REASONS = {
     "TIMESTAMP": "a date with time in whole microseconds, or text as in 2026-11-21T09:30:00.000001Z",
     "TIME": "a time of day without zone, its microseconds since midnight, or text as in 09:30:00.000001",
     "UUID": "a UUID, or text as in 0191e3c5-7f4a-7cc2-98a1-3b5e0c9d2f11",
-    "JSON": "a list, a dict, or the text of a JSON value",
+    "JSON": "a list, a dict, or the text of a JSON value, in valid Unicode",
     "FILE": "a dict, or the text of a JSON object",
 }
 
@@ -84,6 +84,8 @@ def _boolean(type: ColumnType, value: object) -> bool:
 
 def _integer(type: ColumnType, value: object) -> int:
     bound = 1 << (INTEGER_BITS[type.name] - 1)
+    if isinstance(value, exact_json.JsonNumber) and value.is_whole:
+        return 0
     # To Python a bool is a whole number; a caller who writes True into an INT has mixed up columns.
     if not isinstance(value, int) or isinstance(value, bool) or not -bound <= value < bound:
         raise ValueError(type)
@@ -361,7 +363,8 @@ def _literal(text: str, type: ColumnType) -> object:
         found = found.this
     sign, number = ("-", found.this) if isinstance(found, exp.Neg) else ("", found)
     if isinstance(number, exp.Literal) and not number.is_string:
-        return (int if number.is_int else Decimal)(f"{sign}{number.this}")
+        value = Decimal(f"{sign}{number.this}")
+        return int(value) if number.is_int and (value or not sign) else value
     if isinstance(found, exp.HexString):
         return _from_hex(text, str(found.this))
     if isinstance(found, exp.Literal):

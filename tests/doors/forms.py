@@ -50,9 +50,9 @@ def text(sample: Sample) -> str:
         case int() if sample.type == "TIME":
             return _clock(value).isoformat(timespec="microseconds")
         case float():
-            return number(value) if math.isfinite(value) else _odd(value)
+            return sample.written or (number(value) if math.isfinite(value) else _odd(value))
         case Decimal():
-            return format(value, "f")
+            return sample.written or format(value, "f")
         case bytes():
             return base64.b64encode(value).decode()
         case datetime():

@@ -9,7 +9,7 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
-from decimal import Decimal
+from decimal import Context, Decimal, Inexact
 
 import pyarrow as pa
 
@@ -25,6 +25,8 @@ class Sample:
     value: object
     misfit: pa.DataType | None = None
     """Of a value that the column does not hold: Arrow's type of it."""
+    written: str = ""
+    """The number as texts have it, where that is not the usual form."""
 
     @property
     def column(self) -> str:
@@ -40,6 +42,7 @@ COLUMN_TYPES: dict[str, pa.DataType] = {
     "DOUBLE": pa.float64(),
     "DECIMAL(38,10)": pa.decimal128(38, 10),
     "DECIMAL(18,2)": pa.decimal128(18, 2),
+    "DECIMAL(38,38)": pa.decimal128(38, 38),
     "TEXT": pa.string(),
     "BYTES": pa.binary(),
     "DATE": pa.date32(),
@@ -102,6 +105,12 @@ _VALUES: dict[str, dict[str, object]] = {
         "123456789012345.68": Decimal("123456789012345.68"),
         "zero": Decimal("0.00"),
     },
+    "DECIMAL(38,38)": {
+        "least": Decimal("-0." + "9" * 38),
+        "greatest": Decimal("0." + "9" * 38),
+        "one below": Decimal("0." + "9" * 37 + "8"),
+        "smallest": Decimal((0, (1,), -38)),
+    },
     "TEXT": {
         "empty": "",
         "longest": _LONG,
@@ -133,6 +142,25 @@ _VALUES: dict[str, dict[str, object]] = {
 }
 
 
+_WRITTEN: dict[str, tuple[str, ...]] = {
+    "FLOAT": ("-0", "-0e5", "3.4028234663852886E+38", "1e-45"),
+    "DOUBLE": ("-0", "-0.0e-3", "1.7976931348623157E+308", "5e-324", "12e-1"),
+    "DECIMAL(38,10)": (f"{'9' * 28}.{'9' * 10}e0", f"-0.{'9' * 38}E28", "1e-10", "999999999999999990e-3"),
+    "DECIMAL(18,2)": ("999999999999999999e-2", "12345678901234567E-1", "1.2e+3"),
+    "DECIMAL(38,38)": (f"{'9' * 38}e-38", f"-{'9' * 37}8e-38", "1e-38"),
+}
+"""Numbers as few programs write them, with exponents for the most part."""
+
+
+def _value_of(kind: str, written: str) -> object:
+    if kind == "DOUBLE":
+        return float(written)
+    if kind == "FLOAT":
+        return struct.unpack("<f", struct.pack("<f", float(written)))[0]
+    scale = COLUMN_TYPES[kind].scale  # type: ignore[attr-defined]
+    return Decimal(written).quantize(Decimal(1).scaleb(-scale), context=Context(prec=38, traps=[Inexact]))
+
+
 def column_of(kind: str) -> str:
     return "c_" + "".join(letter if letter.isalnum() else "_" for letter in kind.lower()).strip("_")
 
@@ -143,6 +171,10 @@ def _samples() -> Iterator[Sample]:
         for label, value in {**values, "SQL's NULL": None}.items():
             number += 1
             yield Sample(number, kind, label, value)
+    for kind, texts in _WRITTEN.items():
+        for written in texts:
+            number += 1
+            yield Sample(number, kind, f"`{written}`", _value_of(kind, written), written=written)
 
 
 SAMPLES: tuple[Sample, ...] = tuple(_samples())
@@ -156,6 +188,7 @@ _MISFITS: tuple[tuple[str, str, object, pa.DataType], ...] = (
     ("DECIMAL(38,10)", "a digit too many behind the point", Decimal("0.00000000001"), pa.decimal128(38, 11)),
     ("DECIMAL(18,2)", "a digit too many behind the point", Decimal("123456789012345.675"), pa.decimal128(38, 10)),
     ("DECIMAL(18,2)", "a digit too many before the point", Decimal("10000000000000000"), pa.decimal128(38, 10)),
+    ("DECIMAL(38,38)", "one", Decimal(1), pa.decimal128(1, 0)),
 )
 """What the column does not hold, with a type that Arrow has for it."""
 

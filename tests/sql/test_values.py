@@ -231,6 +231,13 @@ _KEPT = "CREATE SHARED TABLE app.k (id UUID PRIMARY KEY, t TIME, name TEXT)"
         f"SELECT id FROM app.k WHERE EXISTS (SELECT 1 FROM range(1) WHERE k.id = '{_WRITTEN}')",
         f"SELECT id FROM app.k WHERE CASE id WHEN '{_WRITTEN}' THEN true ELSE false END",
         f"SELECT id FROM app.k WHERE NOT id <> '{_WRITTEN}'",
+        f"SELECT id FROM app.k WHERE (id) = '{_WRITTEN}'",
+        f"SELECT id FROM app.k WHERE (id, name) = ('{_WRITTEN}', 'one')",
+        f"SELECT id FROM app.k WHERE ('one', UUID '{_WRITTEN}') = (name, id)",
+        f"SELECT id FROM app.k WHERE (name, (id, 1)) IN (('two', ('{_WRITTEN}', 1)), ('one', ('{_WRITTEN}', 1)))",
+        f"SELECT id FROM app.k WHERE ROW(id, name) IS NOT DISTINCT FROM ROW('{_WRITTEN}', 'one')",
+        f"SELECT id FROM app.k WHERE id = ANY(['no uuid', '{_WRITTEN}'])",
+        f"SELECT id FROM app.k WHERE id = ANY(ARRAY['{_WRITTEN}'])",
     ],
 )
 def test_a_uuid_is_found_however_it_is_written(lake: Lakehouse, query: str, flushed: bool) -> None:
@@ -325,11 +332,72 @@ def test_a_number_that_no_decimal_holds_is_refused_where_it_would_be_one(lake: L
         with pytest.raises(ConstraintViolation, match="12345678912"):
             lake.sql(text)
     pi = "3.14159265358979323846264338327950288419716939937510"
-    assert _rows(lake, f"SELECT d > {pi}, s > 1.7976931348623158079e308, {pi}, 2 * {pi} FROM app.n") == [
-        (True, False, 3.141592653589793, 6.283185307179586)
-    ]
+    beside = f"d > {pi}, d IN (1, {pi}), s > 1.7976931348623158079e308, {pi}::DOUBLE, 2 * CAST(-{pi} AS FLOAT8)"
+    assert _rows(lake, f"SELECT {beside} FROM app.n") == [(True, False, False, 3.141592653589793, -6.283185307179586)]
     lake.sql(f"UPDATE app.n SET d = {pi}, f = {pi} WHERE id = 1")
-    assert _rows(lake, "SELECT d FROM app.n") == [(3.141592653589793,)]
+    lake.sql(f"INSERT INTO app.n (id, d) SELECT 2, {pi}")
+    assert _rows(lake, "SELECT d FROM app.n") == [(3.141592653589793,), (3.141592653589793,)]
+
+
+def test_a_whole_number_beyond_a_decimal_is_shown_and_compared(lake: Lakehouse) -> None:
+    lake.sql("INSERT INTO app.n (id, i, s, d) VALUES (1, 1, 1, 1)")
+    assert _rows(lake, f"SELECT {_LONG} AS a, [-{_LONG}]::TEXT[] AS b, {_LONG}::TEXT AS c") == [
+        (int(_LONG), [f"-{_LONG}"], _LONG)
+    ]
+    conditions = [f"{column} < {_LONG} AND {column} > -{_LONG} AND {column} <> {_LONG}" for column in ("i", "s", "d")]
+    assert _rows(lake, f"SELECT {', '.join(conditions)} FROM app.n") == [(True, True, True)]
+
+
+_LONG = f"1{'0' * 39}1"
+
+
+@pytest.mark.parametrize(
+    ("written", "value"),
+    [
+        ("0 + 1.23456789012345678901e0", "1.23456789012345678901"),
+        ("-(1.23456789012345678901e0 - 1)", "-0.23456789012345678901"),
+        ("abs(-1.23456789012345678901e0)", "1.23456789012345678901"),
+        ("CAST(-1.23456789012345678901e0 AS DECIMAL(38, 19))", "-1.2345678901234567890"),
+        ("greatest(1, 123456789012345678.123456e0)", "123456789012345678.123456"),
+        ("2 * 3.14159265358979323846264338327950288419716939937510", None),
+        (f"0 * {_LONG}", None),
+        (f"{_LONG} - {_LONG}", None),
+        (f"-{_LONG}", None),
+        ("round(0.12345678901234567890123456789012345678901e0, 2)", None),
+    ],
+)
+def test_a_number_in_arithmetic_is_as_it_is_written_or_refused(lake: Lakehouse, written: str, value: str | None) -> None:
+    lake.sql("CREATE SHARED TABLE app.w (id BIGINT PRIMARY KEY, v DECIMAL(38,20)); INSERT INTO app.w VALUES (1, 0)")
+    texts = [
+        f"INSERT INTO app.w (id, v) SELECT 2, {written}",
+        f"INSERT INTO app.w (id, v) VALUES (3, {written})",
+        f"UPDATE app.w SET v = {written} WHERE id = 1",
+        f"DELETE FROM app.w WHERE v + 0 <> {written}",
+    ]
+    if value is not None:
+        for text in texts:
+            lake.sql(text)
+        assert _rows(lake, "SELECT v FROM app.w") == [(Decimal(value),)] * 3
+        return
+    for text in (*texts, f"SELECT 0 + {written}"):
+        with pytest.raises(ConstraintViolation, match=r"more digits|does not fit"):
+            lake.sql(text)
+    assert _rows(lake, "SELECT id, v FROM app.w") == [(1, 0)]
+
+
+@pytest.mark.parametrize("written", ["-0", "-0.0", "(-0.0)", "-0e3", "-0.0::DOUBLE"])
+@pytest.mark.parametrize("column", ["f", "d"])
+def test_a_minus_zero_keeps_its_sign(lake: Lakehouse, column: str, written: str) -> None:
+    for text in (
+        f"INSERT INTO app.n (id, {column}) VALUES (1, {written})",
+        f"INSERT INTO app.n (id, {column}) SELECT 2, {written}",
+        f"INSERT INTO app.n (id, {column}) SELECT id + 2, {written} AS zero FROM app.n WHERE id = 1",
+        f"INSERT INTO app.n (id, {column}) VALUES (4, 1), (5, 1); UPDATE app.n SET {column} = {written} WHERE id > 3",
+    ):
+        lake.sql(text)
+    assert [str(value) for _, value in _rows(lake, f"SELECT id, {column} FROM app.n")] == ["-0.0"] * 5
+    lake.sql(f"INSERT INTO app.n (id, i, s) VALUES (6, {written}, {written})")
+    assert str(_rows(lake, "SELECT i, s FROM app.n WHERE id = 6")) == "[(0, Decimal('0E-10'))]"
 
 
 _BARE = [

@@ -130,6 +130,8 @@ def _object(row: Row | str) -> Row:
 
 def _whole(value: object) -> object:
     """`"128"` as 128: beyond 2^53 they have to be sent so."""
+    if isinstance(value, exact_json.JsonNumber) and value.is_whole:
+        return 0
     if isinstance(value, (float, Decimal)):  # a row of `insert` refuses it; as a literal of SQL, 1.0 would be a whole number
         raise ValueError("a whole number has no point")
     if not isinstance(value, str):

@@ -121,6 +121,13 @@ def _finite(path: str, value: float) -> float:
     return value
 
 
+def _document(path: str, value: str) -> object:
+    try:
+        return exact_json.decoded(value.encode())
+    except (ValueError, RecursionError) as error:
+        raise InvalidArgument(f"column {path!r}: {shown(value)} would change in JSON: {error}") from error
+
+
 def _moment(_path: str, value: Any) -> str:
     text: str = value.isoformat()
     return text.replace("+00:00", "Z")
@@ -130,7 +137,7 @@ _WRITE: dict[str, Callable[[str, Any], object]] = {
     "FLOAT": _finite,
     "DOUBLE": _finite,
     "DECIMAL": lambda _path, value: format(value, "f"),
-    "JSON": lambda _path, value: exact_json.ANY.decode(value),
+    "JSON": _document,
     "BYTES": lambda _path, value: base64.b64encode(value).decode(),
     "DATE": _moment,
     "TIME": _moment,

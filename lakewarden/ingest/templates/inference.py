@@ -29,7 +29,7 @@ _DAY = r"\d{4}-\d{2}-\d{2}"
 _NUMBER = r"-?(0|[1-9]\d{0,14})|-?(0|[1-9]\d*)?\.\d+"
 _FORMS = {
     "BOOLEAN": r"(?i)^(true|false)$",
-    "BIGINT": r"^-?(0|[1-9]\d{0,18})$",
+    "BIGINT": r"^(0|-?[1-9]\d{0,18})$",
     "DOUBLE": rf"^({_NUMBER}|-?(0|[1-9]\d*)\.?\d*[eE][+-]?\d{{1,4}}|NaN|-?Infinity)$",
     "DECIMAL": f"^({_NUMBER})$",
     "DATE": rf"^{_DAY}$",

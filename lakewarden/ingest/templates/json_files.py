@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import codecs
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from typing import Annotated, Any, BinaryIO, NoReturn, cast
 
 import pyarrow as pa
 from msgspec import Meta
 
-from lakewarden.base.exact_json import JsonNumber, once_each
+from lakewarden.base.exact_json import JsonNumber, once_each, whole_or_minus_zero
 from lakewarden.catalog.column_types import ColumnType
 from lakewarden.errors import InvalidArgument
 from lakewarden.ingest.templates.inference import TEXT, Digits, Inference
@@ -82,7 +84,7 @@ class _Text:
         self._file = file
         self._most = most
         self._decode = codecs.getincrementaldecoder("utf-8")().decode
-        self._decoder = json.JSONDecoder(parse_float=_number, parse_constant=_refuse, object_pairs_hook=once_each)
+        self._decoder = _DECODER
         self._held = ""
         self._at = 0
         self._dropped = 0
@@ -137,6 +139,7 @@ class _Text:
             raise InvalidArgument(f"the object is not text in UTF-8: {error.reason}, after object {self.count}") from error
         self._dropped += self._at
         self._held, self._at = self._held[self._at :] + text, 0
+        self._decoder = _OF_MINUS_ZEROS if _MINUS_ZERO.search(self._held) else _DECODER
         return bool(data)
 
 
@@ -150,6 +153,11 @@ def _number(text: str) -> JsonNumber:
 def _refuse(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is not JSON")
 
+
+_decoder = partial(json.JSONDecoder, parse_float=_number, parse_constant=_refuse, object_pairs_hook=once_each)
+_DECODER, _OF_MINUS_ZEROS = _decoder(), _decoder(parse_int=whole_or_minus_zero)
+"""The first reads whole numbers several times as fast."""
+_MINUS_ZERO = re.compile(r"-0(?![0-9.eE])")
 
 _EXACT = 1 << 53
 """Whole numbers up to here are exact in DOUBLE."""

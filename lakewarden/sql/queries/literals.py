@@ -55,7 +55,8 @@ def number_of(text: str) -> int | Decimal:
     wide = float(text)
     if math.isinf(wide) or (wide == 0 and any(digit in "123456789" for digit in text.lower().partition("e")[0])):
         raise ConstraintViolation(f"{text[:40]} is out of DOUBLE's range, which is 64 bits")
-    return int(text) if text.lstrip("-").isdigit() else Decimal(text)
+    whole = text.lstrip("-").isdigit() and not (text.startswith("-") and not wide)  # those have no minus zero
+    return int(text) if whole else Decimal(text)
 
 
 def check_numbers(query: exp.Expr) -> None:
@@ -129,18 +130,40 @@ def take_kept_forms(query: exp.Query, columns: ColumnTypes) -> None:
 
 
 def _compared(node: exp.Expr) -> Iterator[tuple[exp.Column, Sequence[exp.Expr]]]:
-    """A column, and what it is compared with."""
+    """A column, and what it is compared with; of rows in brackets, each column with the values in its place."""
     match node:
-        case exp.Between(this=exp.Column() as column):
-            yield column, (node.args["low"], node.args["high"])
-        case exp.In(this=exp.Column() as column):
-            yield column, tuple(node.expressions)
-        case exp.Case(this=exp.Column() as column):
-            yield column, tuple(each.this for each in node.args["ifs"])
+        case exp.Between():
+            yield from _pairs(node.this, (node.args["low"], node.args["high"]))
+        case exp.In():
+            yield from _pairs(node.this, node.expressions)
+        case exp.Case(this=exp.Expr() as one):
+            yield from _pairs(one, [each.this for each in node.args["ifs"]])
         case exp.Binary(this=one, expression=other):
-            yield from ((column, (value,)) for column, value in ((one, other), (other, one)) if isinstance(column, exp.Column))
+            yield from _pairs(one, _items(other))
+            yield from _pairs(other, _items(one))
         case _:
             pass  # compares no column
+
+
+def _pairs(one: exp.Expr, others: Sequence[exp.Expr]) -> Iterator[tuple[exp.Column, Sequence[exp.Expr]]]:
+    inner = one.unnest()
+    if isinstance(inner, exp.Column):
+        yield inner, others
+    parts, rows = _parts(inner), [_parts(each.unnest()) for each in others]
+    for place, part in enumerate(parts):
+        yield from _pairs(part, [row[place] for row in rows if len(row) == len(parts)])
+
+
+def _parts(row: exp.Expr) -> Sequence[exp.Expr]:
+    """Of `(a, b)` and `ROW(a, b)`."""
+    is_row = isinstance(row, exp.Tuple) or (isinstance(row, exp.Anonymous) and row.name.upper() == "ROW")
+    return row.expressions if is_row else ()
+
+
+def _items(value: exp.Expr) -> Sequence[exp.Expr]:
+    """The items of `ANY([…])` and `ALL([…])`; any other value is one."""
+    of_list = value.this.unnest() if isinstance(value, (exp.Any, exp.All)) else value
+    return of_list.expressions if isinstance(of_list, exp.Array) and of_list is not value else (value,)
 
 
 def _rewrite(values: Sequence[exp.Expr], kind: ColumnType) -> None:
@@ -275,24 +298,15 @@ def _digits_of_literal(cast: exp.Cast) -> tuple[int, int] | None:
     return _MOST, scale
 
 
-# DuckDB reads a number with an exponent, or with more than 38 digits (the zero before the point is one), in DOUBLE. Where that
-# is another number, and it may become a value of DECIMAL or meets one, it is written as a DECIMAL instead: an UPDATE would
-# store, and a DELETE find, the value beside it. In arithmetic, and in functions, it stays as DuckDB has it.
-_PASSED: dict[type[exp.Expr], tuple[str, ...]] = {
-    exp.Neg: ("this",),
-    exp.Paren: ("this",),
-    exp.Alias: ("this",),
-    exp.If: ("true", "false"),
-}
-_PASSED |= {exp.Case: ("ifs", "default"), exp.Coalesce: ("this", "expressions"), exp.Tuple: ("expressions",)}
-"""What is the value of the parts that are named."""
-
-
+# DuckDB reads a number with an exponent, or with a point and more than 38 digits (the zero before it is one), in DOUBLE. Where
+# that is another number, it is written as a DECIMAL instead: an UPDATE would store, and a DELETE find, the value beside it. It
+# stays where it is a DOUBLE anyway: it is cast to one, or compared with a column of them. A whole number of 2^128 or more is a
+# BIGNUM, which DuckDB lists and prints, cannot compare with a DECIMAL, and multiplies in DOUBLE.
 def keep_numbers(query: exp.Query, columns: ColumnTypes) -> None:
     """Writes such numbers of a query as DECIMAL.
 
     Raises:
-        ConstraintViolation: it is compared with a DECIMAL, and no DECIMAL has as many digits.
+        ConstraintViolation: no DECIMAL has as many digits.
     """
     changed = [each for each in query.find_all(exp.Literal) if not each.is_string and _is_changed(str(each.this))]
     if not changed:
@@ -300,7 +314,7 @@ def keep_numbers(query: exp.Query, columns: ColumnTypes) -> None:
     met: dict[int, ColumnType] = {}
     for node in query.find_all(*_COMPARISONS, exp.Between, exp.In, exp.Case):
         for column, values in _compared(node):
-            if (kind := columns.type_of(column)) is not None and kind.name == "DECIMAL":
+            if (kind := columns.type_of(column)) is not None:
                 met |= {id(value): kind for value in values}
     for literal in changed:
         _write_exactly(literal, met)
@@ -308,34 +322,63 @@ def keep_numbers(query: exp.Query, columns: ColumnTypes) -> None:
 
 def _write_exactly(literal: exp.Literal, met: Mapping[int, ColumnType]) -> None:
     signed: exp.Expr = literal
+    sign = ""
     while isinstance(signed.parent, (exp.Neg, exp.Paren)):
         signed = signed.parent
-    kind = met.get(id(signed))
-    if kind is None and not _is_a_value(literal):
+        if isinstance(signed, exp.Neg):
+            sign = "" if sign else "-"
+    kind, cast = met.get(id(signed)), signed.parent.to.this if isinstance(signed.parent, exp.Cast) else None
+    if cast in _FLOATING or (kind is not None and kind.name in ("FLOAT", "DOUBLE")) or (literal.is_int and _is_shown(signed)):
         return
     number = Decimal(str(literal.this))
-    scale = _scale_beside(number, kind)
-    if scale is not None:
+    if cast is exp.DType.DECIMAL:  # which rounds to the digits that are written there
+        signed.replace(exp.Literal.string(f"{sign}{number:f}"))
+    elif (scale := _scale_beside(number, kind)) is not None:
         literal.replace(exp.cast(exp.Literal.string(format(number, "f")), f"DECIMAL({_MOST}, {scale})"))
-    elif kind is not None and -_MOST <= number.adjusted() < _MOST:  # one out of a DECIMAL's range is as far in DOUBLE
+    elif kind is not None and not -_MOST <= number.adjusted() < _MOST:  # one out of a DECIMAL's range is as far in DOUBLE
+        literal.replace(exp.cast(exp.Literal.string(str(literal.this)), "DOUBLE"))
+    else:
+        beside = "" if kind is None else f" beside {kind}"
         raise ConstraintViolation(
-            f"{str(literal.this)[:60]} has more digits than are compared with {kind}, and DOUBLE would change it; write fewer"
+            f"{str(literal.this)[:60]} has more digits than a DECIMAL has{beside}, and DOUBLE would change it; write fewer, or"
+            " cast it to DOUBLE"
         )
 
 
+_FLOATING = (exp.DType.FLOAT, exp.DType.DOUBLE)
+
+
+def _is_shown(value: exp.Expr) -> bool:
+    """Whether it is, as it is, a value of a SELECT, of VALUES or of a list, or becomes text."""
+    parent = value.parent.parent if isinstance(value.parent, (exp.Alias, exp.Tuple)) else value.parent
+    return isinstance(parent, (exp.Select, exp.Values, exp.Array)) or (isinstance(parent, exp.Cast) and parent.is_type(*_TEXTS))
+
+
+_TEXTS = (exp.DType.TEXT, exp.DType.VARCHAR)
+
+
 def changed_number(value: exp.Expr) -> str | None:
-    """The text of such a number; None for any other value."""
+    """The text of a number that a query changes: such a one, or a minus zero, which no DECIMAL has. None for any other value, and
+    for what `check_numbers` refuses.
+    """
     negative = isinstance(value, exp.Neg)
     literal = value.this if negative else value
-    if not isinstance(literal, exp.Literal) or literal.is_string or not _is_changed(str(literal.this)):
+    if not isinstance(literal, exp.Literal) or literal.is_string:
         return None
-    return f"{'-' if negative else ''}{literal.this}"
+    text = str(literal.this)
+    if not _NUMBER.fullmatch(text):
+        return None
+    number, nearest = Decimal(text), float(text)
+    changed = negative if number.is_zero() else _is_changed(text) and nearest and math.isfinite(nearest)
+    return f"{'-' if negative else ''}{text}" if changed else None
 
 
 def _is_changed(text: str) -> bool:
-    """Whether DuckDB reads it in DOUBLE, and DOUBLE has neither this value nor writes it so."""
-    if not _NUMBER.fullmatch(text) or not (set(text) & set(".eE")):
+    """Whether DuckDB reads it in DOUBLE, and DOUBLE has neither this value nor writes it so; or as a BIGNUM."""
+    if not _NUMBER.fullmatch(text):
         return False
+    if text.isdigit():
+        return int(text) >= _BIGNUM
     whole, _, behind = text.lower().partition("e")[0].partition(".")
     if "e" not in text.lower() and max(len(whole), 1) + len(behind) <= _MOST:
         return False
@@ -343,13 +386,8 @@ def _is_changed(text: str) -> bool:
     return number not in (Decimal(nearest), Decimal(repr(nearest)))
 
 
-def _is_a_value(node: exp.Expr) -> bool:
-    """Whether it is, as it is, a value of a SELECT, of VALUES or of a list, or what a cast takes."""
-    while (parent := node.parent) is not None and node.arg_key in _PASSED.get(type(parent), ()):
-        node = parent
-    return isinstance(parent, exp.Cast) or (
-        isinstance(parent, (exp.Select, exp.Values, exp.Array)) and node.arg_key == "expressions"
-    )
+_BIGNUM = 1 << 128
+"""The first whole number that is one."""
 
 
 def _scale_beside(number: Decimal, kind: ColumnType | None) -> int | None:

@@ -230,16 +230,30 @@ def revision_query(target: WriteTarget, assignments: Sequence[Assignment], alias
 
 
 def assigned_to(column: SchemaColumn, value: exp.Expr) -> exp.Expr:
-    """The value for a query. `-0.0` is a DECIMAL there, which has no such zero: for a column that has one, it is in DOUBLE. A
-    number that a query would read in DOUBLE, and change, is its text for a DECIMAL column, which takes or refuses each digit.
+    """The value for a query. A number that the query would change is a DOUBLE for a column of FLOAT or DOUBLE, and its text for
+    one of DECIMAL, which takes or refuses each digit. One is `-0.0`, a DECIMAL there, which has no such zero.
     """
-    inner = value.unnest()
-    if column.type.name == "DECIMAL" and (text := changed_number(inner)) is not None:
-        return exp.Literal.string(text)
-    negative = isinstance(inner, exp.Neg) and isinstance(inner.this, exp.Literal) and inner.this.is_number
-    if column.type.name in FLOATING and negative and not float(inner.this.name):
-        return exp.cast(exp.Literal.string("-0.0"), "DOUBLE")
-    return value.copy()
+    text = changed_number(value.unnest()) if column.type.name in ("DECIMAL", *FLOATING) else None
+    if text is None:
+        return value.copy()
+    return exp.Literal.string(text) if column.type.name == "DECIMAL" else exp.cast(exp.Literal.string(text), "DOUBLE")
+
+
+def floating_kept(columns: Sequence[SchemaColumn], query: exp.Query) -> exp.Query:
+    """The query of an INSERT, with the numbers that it lists for columns of FLOAT and DOUBLE as `assigned_to` has them."""
+    values = query.expressions if isinstance(query, exp.Select) and not query.is_star else []
+    if len(values) != len(columns) or not any(map(changed_number, map(_bare, values))):
+        return query
+    made = query.copy()
+    for column, value in zip(columns, map(_bare, made.expressions), strict=True):
+        if column.type.name in FLOATING and changed_number(value) is not None:
+            value.replace(assigned_to(column, value))
+    return made
+
+
+def _bare(value: exp.Expr) -> exp.Expr:
+    """Without its alias and brackets."""
+    return value.unalias().unnest()
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from lakewarden.sql.queries.session_functions import value_of
 from lakewarden.sql.query_engine.engine import Limits
 from lakewarden.sql.writing.copying import copying_of
 from lakewarden.sql.writing.shapes import Form, RowWrite
-from lakewarden.sql.writing.target import FLOATING, WriteTarget, columns_named, fitted_rows
+from lakewarden.sql.writing.target import FLOATING, WriteTarget, columns_named, fitted_rows, floating_kept
 from lakewarden.tables.direct.value import TaskFiles
 from lakewarden.tables.rows.intake import RowParts, Rows
 
@@ -192,10 +192,10 @@ def copied(context: Context, statement: RowSource, target: WriteTarget) -> TaskF
     """The rows of a query that tasks compute and write, where that is possible and worth it."""
     if target.plan.in_log or target.schema.keyed or statement.rows is None:
         return None
-    copying = copying_of(context, statement.rows)
+    columns = columns_named(target.schema, statement.columns)
+    copying = copying_of(context, floating_kept(columns, statement.rows))
     if copying is None:
         return None
-    columns = columns_named(target.schema, statement.columns)
     _check_as_many(copying.shape.columns, columns)
     return copying.into(target.client, columns)
 
@@ -211,7 +211,7 @@ def incoming(context: Context, statement: RowSource, schema: TableSchema, limits
         return [{}]
     if statement.values is not None:
         return _with_files(context, statement.files, rows_of_values(context, statement.values, columns), columns)
-    found = select.spooled(context, statement.rows, limits)
+    found = select.spooled(context, floating_kept(columns, statement.rows), limits)
     _check_as_many(found.columns, columns)
     return found.each(partial(fitted_rows, columns, found.types))
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import math
 from collections.abc import Callable, Sequence
 from decimal import Decimal, InvalidOperation
 from typing import Any, cast
@@ -14,6 +13,7 @@ import pyarrow.compute as pc
 
 from lakewarden.base import exact_json
 from lakewarden.base.exact_json import JsonNumber
+from lakewarden.base.json_values import NOT_FINITE
 from lakewarden.catalog.column_types import ColumnType
 from lakewarden.catalog.model import SchemaColumn
 from lakewarden.errors import InvalidArgument
@@ -92,8 +92,6 @@ _READ: dict[str, Callable[[ColumnType, pa.Array[Any]], pa.Array[Any]]] = {
 #
 # What `sql --format json` prints can be read back: bytes are base64, NaN and the infinities texts, moments ISO 8601.
 
-_NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
-
 
 def from_json(type: ColumnType, values: Sequence[object]) -> pa.Array[Any]:
     """A number for DOUBLE is the nearest one there is; for any other type it is exact, or does not fit.
@@ -108,7 +106,7 @@ def floating(value: object) -> object:
     """A value for FLOAT or DOUBLE. A number out of the range of 64 bits stays one, which `from_values` refuses."""
     if isinstance(value, JsonNumber):
         return value if (found := value.nearest) is None else found
-    return _NOT_FINITE.get(value, value) if isinstance(value, str) else value
+    return NOT_FINITE.get(value, value) if isinstance(value, str) else value
 
 
 def documents(values: Sequence[object]) -> pa.Array[Any]:
