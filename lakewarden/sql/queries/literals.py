@@ -351,10 +351,7 @@ _FLOATING = (exp.DType.FLOAT, exp.DType.DOUBLE)
 def _is_shown(value: exp.Expr) -> bool:
     """Whether it is, as it is, a value of a SELECT, of VALUES or of a list, or becomes text."""
     parent = value.parent.parent if isinstance(value.parent, (exp.Alias, exp.Tuple)) else value.parent
-    return isinstance(parent, (exp.Select, exp.Values, exp.Array)) or (isinstance(parent, exp.Cast) and parent.is_type(*_TEXTS))
-
-
-_TEXTS = (exp.DType.TEXT, exp.DType.VARCHAR)
+    return isinstance(parent, (exp.Select, exp.Values, exp.Array)) or (isinstance(parent, exp.Cast) and parent.is_type("TEXT"))
 
 
 def changed_number(value: exp.Expr) -> str | None:
@@ -363,9 +360,7 @@ def changed_number(value: exp.Expr) -> str | None:
     """
     negative = isinstance(value, exp.Neg)
     literal = value.this if negative else value
-    if not isinstance(literal, exp.Literal) or literal.is_string:
-        return None
-    text = str(literal.this)
+    text = str(literal.this) if isinstance(literal, exp.Literal) and literal.is_number else ""
     if not _NUMBER.fullmatch(text):
         return None
     number, nearest = Decimal(text), float(text)

@@ -241,19 +241,13 @@ def assigned_to(column: SchemaColumn, value: exp.Expr) -> exp.Expr:
 
 def floating_kept(columns: Sequence[SchemaColumn], query: exp.Query) -> exp.Query:
     """The query of an INSERT, with the numbers that it lists for columns of FLOAT and DOUBLE as `assigned_to` has them."""
-    values = query.expressions if isinstance(query, exp.Select) and not query.is_star else []
-    if len(values) != len(columns) or not any(map(changed_number, map(_bare, values))):
+    if not isinstance(query, exp.Select) or query.is_star or len(query.expressions) != len(columns):
         return query
     made = query.copy()
-    for column, value in zip(columns, map(_bare, made.expressions), strict=True):
-        if column.type.name in FLOATING and changed_number(value) is not None:
-            value.replace(assigned_to(column, value))
+    for column, value in zip(columns, made.expressions, strict=True):
+        if column.type.name in FLOATING:
+            value.unalias().replace(assigned_to(column, value.unalias()))
     return made
-
-
-def _bare(value: exp.Expr) -> exp.Expr:
-    """Without its alias and brackets."""
-    return value.unalias().unnest()
 
 
 @dataclass(frozen=True)
