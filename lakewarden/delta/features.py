@@ -230,9 +230,11 @@ def _is_meant(feature: Feature, protocol: Protocol) -> bool:
 
 @lru_cache(maxsize=1024)
 def unknown_features(protocol: Protocol) -> tuple[str, ...]:
-    """Those that are not named here, and versions of the protocol above those that are known, in words."""
+    """Those that are not named here, and versions of the protocol that are not known, in words."""
     unknown = sorted(features_of(protocol) - _BY_NAME.keys())
-    return (*unknown, *_versions_above(protocol.min_reader_version, protocol.min_writer_version))
+    versions = _unknown_versions(protocol.min_reader_version, protocol.min_writer_version)
+    listless = protocol.min_writer_version == MOST_WRITER and protocol.writer_features is None
+    return (*unknown, *versions, *([f"writer version {MOST_WRITER} without its list of features"] if listless else ()))
 
 
 def in_use(state: LogState) -> tuple[Feature, ...]:
@@ -260,7 +262,7 @@ def route(state: LogState, operation: Operation, used: Sequence[Feature] | None 
 
 def _unknown_to_readers(protocol: Protocol) -> tuple[str, ...]:
     unknown = sorted({*(protocol.reader_features or ())} - _BY_NAME.keys())
-    return (*unknown, *_versions_above(protocol.min_reader_version, 0))
+    return (*unknown, *_unknown_versions(protocol.min_reader_version, MOST_WRITER))
 
 
 def check_readable(state: LogState) -> None:
@@ -276,13 +278,13 @@ def _not_kept(head: TableHead) -> Iterator[str]:
     for name in sorted(head.features):
         if name not in _BY_NAME or not _BY_NAME[name].kept:
             yield name
-    yield from _versions_above(head.reader, head.writer)
+    yield from _unknown_versions(head.reader, head.writer)
 
 
-def _versions_above(reader: int, writer: int) -> Iterator[str]:
-    if reader > MOST_READER:
+def _unknown_versions(reader: int, writer: int) -> Iterator[str]:
+    if not 1 <= reader <= MOST_READER:
         yield f"reader version {reader}"
-    if writer > MOST_WRITER:
+    if not 1 <= writer <= MOST_WRITER:
         yield f"writer version {writer}"
 
 

@@ -13,7 +13,7 @@ from typing import Literal
 
 from lakewarden.base.connection import Location
 from lakewarden.delta.examination.figures import TableFigures, figures_of
-from lakewarden.delta.examination.file_notes import SuspectObject, case_clashes, column_names, of_live, of_suspects, suspects
+from lakewarden.delta.examination.file_notes import SuspectObject, case_clashes, no_columns, of_live, of_suspects, suspects
 from lakewarden.delta.examination.footers import of_contents
 from lakewarden.delta.examination.kinds import Verdict, verdict_of
 from lakewarden.delta.examination.listing import MOST_LOG_OBJECTS, TableListing
@@ -100,8 +100,8 @@ def examine(location: Location, listing: TableListing, store: ObjectStore | None
 
 def _examination(look: _Look, notes: tuple[Note, ...], listing: TableListing) -> Examination:
     state, error = look.state, look.error
-    if state is not None and not error and not column_names(state.metadata):
-        error = "the table has no schema"
+    if state is not None and not error:
+        error = no_columns(state.metadata)
     catalog = state is not None and not OF_CATALOGS.isdisjoint(features_of(state.protocol))
     verdict = verdict_of(notes, opens=not error, catalog=catalog)
     figures = figures_of(state, look.found, listing, notes)

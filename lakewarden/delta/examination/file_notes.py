@@ -239,9 +239,11 @@ def case_clashes(metadata: Metadata) -> Iterator[Note]:
         yield Note("case-clash", f"the columns {' and '.join(names)} differ by the case of their letters alone")
 
 
-def column_names(metadata: Metadata) -> list[str]:
-    """Of the columns in their order; empty where the schema is missing or can't be read."""
-    return [str(field.get("name")) for field in _fields(_schema(metadata))]
+def no_columns(metadata: Metadata) -> str:
+    """Why nobody can read rows; empty where the schema does not keep from it."""
+    names = {str(field.get("name")).casefold() for field in _fields(_schema(metadata))}
+    missing = [name for name in metadata.partition_columns if name.casefold() not in names]
+    return "the table has no schema" if not names else f"it is partitioned by {missing[0]}, which is no column" if missing else ""
 
 
 def _schema(metadata: Metadata) -> object:

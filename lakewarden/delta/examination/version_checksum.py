@@ -26,7 +26,7 @@ from lakewarden.delta.replay.live_files import of_adds, pc, whole
 from lakewarden.delta.replay.log_objects import LogObjects
 from lakewarden.delta.replay.log_state import LogState
 from lakewarden.delta.replay.paths import root_of
-from lakewarden.delta.replay.segment import LAST_CHECKPOINT, LOG, commit_name
+from lakewarden.delta.replay.segment import LAST_CHECKPOINT, LOG, SIDECARS, version_of
 from lakewarden.errors import Corrupt, Unsupported
 from lakewarden.storage.objects import Missing
 
@@ -68,7 +68,7 @@ class VersionChecksum:
 def read_checksum(log: LogObjects, listing: TableListing) -> VersionChecksum | None:
     """That of the newest version, in one request. None where there is none that can stand for the log."""
     version = listing.log_files.newest
-    name = f"{LOG}/{version:020d}.crc"
+    name = "" if version is None else f"{LOG}/{version:020d}.crc"
     if version is None or name not in listing.log or not listing.log[name].size or not _is_whole(listing, version):
         return None
     late = _later(listing, name, version)
@@ -85,14 +85,18 @@ def read_checksum(log: LogObjects, listing: TableListing) -> VersionChecksum | N
 
 
 def _is_whole(listing: TableListing, version: int) -> bool:
-    """Whether the log has what leads to its newest version, as far as names and sizes show."""
+    """Whether the log has what leads to its newest version, and nothing that is empty, as far as names and sizes show."""
     files = listing.log_files
     start = max((each.version for each in files.checkpoints), default=-1)
     commits = range(start + 1, version + 1)
     if version not in files.commits or any(each not in files.commits for each in commits):
         return False
-    read = [*(commit_name(each) for each in commits), *(name for each in files.checkpoints[:1] for name in each.names)]
-    return all(listing.log[name].size for name in read)
+    sidecars = {name for name in listing.log if name.startswith(f"{SIDECARS}/")}
+    pointed = {LAST_CHECKPOINT} & listing.log.keys()
+    if (pointed and not files.checkpoints) or (not sidecars and any(each.kind == "UUID-named" for each in files.checkpoints)):
+        return False
+    own = {name for name in listing.log if version_of(name) is not None}
+    return all(listing.log[name].size for name in own | sidecars | pointed)
 
 
 def _later(listing: TableListing, name: str, version: int) -> datetime | None:

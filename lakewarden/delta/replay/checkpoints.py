@@ -21,7 +21,7 @@ from lakewarden.delta.replay.live_files import MOST_UNPACKED, NO_FILES, of_adds,
 from lakewarden.delta.replay.log_objects import MOST_CHECKPOINT, LogObjects
 from lakewarden.delta.replay.parquet_footer import longest_dictionary
 from lakewarden.delta.replay.paths import check_inside, key_of, root_of
-from lakewarden.delta.replay.segment import LOG, CheckpointFiles
+from lakewarden.delta.replay.segment import SIDECARS, CheckpointFiles
 from lakewarden.errors import Corrupt, Unsupported
 from lakewarden.storage.objects import Missing
 
@@ -46,7 +46,6 @@ _SMALL = 256 << 10
 reading the footer of a larger one in Python takes as long as reading a small file."""
 
 _OTHERS = ("protocol", "metaData", "txn", "domainMetadata", "sidecar")
-_SIDECARS = f"{LOG}/_sidecars"
 
 
 @dataclass
@@ -115,7 +114,7 @@ def read_checkpoint(log: LogObjects, files: CheckpointFiles, *, tombstones: bool
 def sidecar_name(sidecar: Sidecar, location: Location) -> str:
     """Its key. A path without a directory is a name below `_sidecars`; an absolute one may lead there, too."""
     key = key_of(sidecar.path, root_of(location))
-    name = key if key.startswith(f"{_SIDECARS}/") else f"{_SIDECARS}/{key}"
+    name = key if key.startswith(f"{SIDECARS}/") else f"{SIDECARS}/{key}"
     return check_inside(key if key.startswith("/") or "://" in key else name, sidecar.path, location)
 
 

@@ -15,6 +15,8 @@ LOG = "_delta_log"
 LAST_CHECKPOINT = f"{LOG}/_last_checkpoint"
 """Names the newest checkpoint, so that readers need not look for it."""
 
+SIDECARS = f"{LOG}/_sidecars"
+
 _COMMIT = re.compile(rf"{LOG}/(\d{{20}})\.json")
 _CHECKPOINT = re.compile(rf"{LOG}/(\d{{20}})\.checkpoint(?:\.(\d{{10}})\.(\d{{10}})|\.([0-9a-f-]{{36}}))?\.(?:parquet|json)")
 _COMPACTION = re.compile(rf"{LOG}/(\d{{20}})\.(\d{{20}})\.compacted\.json")

@@ -207,6 +207,10 @@ def _two_checkpoints_cut(table: HandWritten) -> None:
         _cut(checkpoint(table, version))
 
 
+def _versions(reader: int, writer: int) -> Json:
+    return {"protocol": {"minReaderVersion": reader, "minWriterVersion": writer}}
+
+
 Damage = Callable[[HandWritten], object]
 DAMAGES: list[tuple[str, str, Damage]] = [
     ("hollow", "a file", lambda table: (table.path / "p=b/3.parquet").unlink()),
@@ -291,6 +295,8 @@ DAMAGES: list[tuple[str, str, Damage]] = [
     ("outside-path", "upwards", lambda table: table.commit(4, add("../x.parquet", partition={"p": "a"}))),
     ("outside-path", "upwards, escaped", lambda table: table.commit(4, add("%2e%2e/x.parquet", partition={"p": "a"}))),
     ("unknown-feature", "of readers", lambda table: table.commit(4, protocol("deletionVectors", "dreams"))),
+    ("unknown-feature", "a version below the first", lambda table: table.commit(4, _versions(0, 2))),
+    ("unknown-feature", "no list of them", lambda table: table.commit(4, _versions(3, 7))),
     ("unknown-action", "in a commit", lambda table: _append(table, 3, dream={"of": 1})),
     ("unknown-storage-type", "a letter", lambda table: _with_vector(table, {**ANOTHER, "storageType": "z"})),
 ]

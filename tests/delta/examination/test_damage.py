@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lakewarden.delta.examination.kinds import KINDS
-from tests.delta.examination.damaged import DAMAGES, Damage, checkpoint, log, look, whole
+from tests.delta.examination.damaged import DAMAGES, PART, Damage, checkpoint, log, look, whole
 from tests.delta.hand_written import HandWritten, add, metadata, protocol, remove
 
 NOT_DAMAGED = {"history-gap": "sound", "unknown-feature": "unreadable", "unknown-action": "unreadable"}
@@ -46,6 +46,14 @@ def test_what_no_name_fits_is_unreadable(tmp_path: Path) -> None:
     found = look(table)
     assert (found.verdict, found.state, found.notes) == ("unreadable", None, ())
     assert "lacks the protocol" in found.error
+
+
+def test_a_table_that_is_partitioned_by_no_column_is_unreadable(table: HandWritten) -> None:
+    table.commit(4, metadata(PART, ["P"]))
+    assert look(table).verdict == "sound", "names of columns have no case"
+    table.commit(5, metadata(PART, ["q"]))
+    found = look(table)
+    assert (found.verdict, found.notes, found.error) == ("unreadable", (), "it is partitioned by q, which is no column")
 
 
 def test_the_version_below_a_damage_is_shown(table: HandWritten) -> None:

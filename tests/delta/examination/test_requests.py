@@ -177,6 +177,31 @@ def test_a_checksum_that_is_garbled_costs_no_more_than_none(
     assert (seen.verdict, seen.read, spent) == ("sound", "log", {"GET": 3})
 
 
+EMPTY = {LAST: "last-checkpoint-wrong", log(1): "torn-commit", f"_delta_log/{2:020d}.checkpoint.parquet": "checkpoint-unreadable"}
+
+
+@pytest.mark.parametrize("name", EMPTY)
+def test_a_log_with_an_empty_object_is_read_whatever_its_checksum_says(
+    table: HandWritten, copied: Callable[[HandWritten], Copy], name: str
+) -> None:
+    """In a copy, too, whose times say nothing. An empty commit below the checkpoint is found where the look is deep."""
+    with_checksum(table)
+    (table.path / name).write_bytes(b"")
+    seen, _ = copied(table).look(deep=name == log(1))
+    assert (seen.read, {note.kind for note in seen.notes}) == ("log", {EMPTY[name]})
+    assert copied(table).look()[0].read == "log"
+
+
+@pytest.mark.parametrize("lost", [checkpoint, lambda table: table.log / f"{3:020d}.json"])
+def test_a_checksum_that_is_left_alone_is_not_believed(
+    table: HandWritten, copied: Callable[[HandWritten], Copy], lost: Callable[[HandWritten], Path]
+) -> None:
+    """The pointer has no checkpoint; the newest commit is gone."""
+    with_checksum(table)
+    lost(table).unlink()
+    assert copied(table).look()[0].read == "log"
+
+
 def test_a_checksum_of_a_commit_that_was_overwritten(table: HandWritten, copied: Callable[[HandWritten], Copy]) -> None:
     """The commit is younger than its checksum, and so is no live file: what it says now is read."""
     with_checksum(table)
