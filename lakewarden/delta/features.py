@@ -231,10 +231,10 @@ def _is_meant(feature: Feature, protocol: Protocol) -> bool:
 @lru_cache(maxsize=1024)
 def unknown_features(protocol: Protocol) -> tuple[str, ...]:
     """Those that are not named here, and versions of the protocol that are not known, in words."""
-    unknown = sorted(features_of(protocol) - _BY_NAME.keys())
     versions = _unknown_versions(protocol.min_reader_version, protocol.min_writer_version)
     listless = protocol.min_writer_version == MOST_WRITER and protocol.writer_features is None
-    return (*unknown, *versions, *([f"writer version {MOST_WRITER} without its list of features"] if listless else ()))
+    unlisted = [f"writer version {MOST_WRITER} without its list of features"] if listless else []
+    return (*sorted(features_of(protocol) - _BY_NAME.keys()), *versions, *unlisted)
 
 
 def in_use(state: LogState) -> tuple[Feature, ...]:

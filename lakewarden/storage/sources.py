@@ -159,11 +159,8 @@ class LocalSource(ObjectSource):
 
     def _listed(self, key: str, entry: os.DirEntry[str]) -> Iterator[SourceObject]:
         if self.links or not entry.is_symlink() or within(entry.path, self.root):
-            yield from (_with_inode(found, entry) if not self.links else found for found in _found(key, entry))
-
-
-def _with_inode(found: SourceObject, entry: os.DirEntry[str]) -> SourceObject:
-    return replace(found, etag=f"{found.etag}-{entry.inode():x}")
+            for found in _found(key, entry):
+                yield found if self.links else replace(found, etag=f"{found.etag}-{entry.inode():x}")
 
 
 def _found(key: str, entry: os.DirEntry[str]) -> Iterator[SourceObject]:

@@ -99,9 +99,8 @@ def examine(location: Location, listing: TableListing, store: ObjectStore | None
 
 
 def _examination(look: _Look, notes: tuple[Note, ...], listing: TableListing) -> Examination:
-    state, error = look.state, look.error
-    if state is not None and not error:
-        error = no_columns(state.metadata)
+    state = look.state
+    error = look.error or ("" if state is None else no_columns(state.metadata))
     catalog = state is not None and not OF_CATALOGS.isdisjoint(features_of(state.protocol))
     verdict = verdict_of(notes, opens=not error, catalog=catalog)
     figures = figures_of(state, look.found, listing, notes)

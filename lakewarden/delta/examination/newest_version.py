@@ -114,8 +114,9 @@ class LogWalk:
 
     def _commits(self, start: int) -> Iterator[CommitActions]:
         for last, name in self._files.behind(start, self._files.newest or 0):
+            there = last in self._files.commits or name != commit_name(last)
             try:
-                text = self._log.read(name, MOST_COMMIT) if self._is_there(name, last) else None
+                text = self._log.read(name, MOST_COMMIT) if there else None
             except Missing:
                 text = None
             if text is None:
@@ -124,9 +125,6 @@ class LogWalk:
                 yield read_commit(last, text) if name == commit_name(last) else read_compaction(last, name, text)
             except Corrupt as error:
                 raise _Stop(Note("torn-commit", f"{error.message}; the version below is shown", (last,))) from None
-
-    def _is_there(self, name: str, version: int) -> bool:
-        return version in self._files.commits or name != commit_name(version)
 
     def _gap(self, version: int) -> Note | None:
         """None below a checkpoint that is newer: there, a missing commit is normal, and that checkpoint was named."""

@@ -44,14 +44,10 @@ class SurveyRound:
     """Whether no place was looked at before."""
 
 
-LookedBefore = Callable[[str], LastLook]
-"""Returns what is known of a place; its `rule` is empty where nothing is."""
-
-
 def look_again(
-    places: Sequence[Location], options: SurveyOptions, before: LookedBefore, progress: Progress = silent
+    places: Sequence[Location], options: SurveyOptions, before: Callable[[str], LastLook], progress: Progress = silent
 ) -> SurveyRound:
-    """Looks at each place, and compares it with the look before.
+    """Looks at each place, and compares it with the look before, as `before` returns it; without a `rule` where there was none.
 
     Raises:
         InvalidArgument: a URI names no place, or contains a credential.
