@@ -86,6 +86,8 @@ def forms_for(trouble: Trouble, prefix: Sequence[str] = ()) -> Iterator[FilledFo
     if not all(_PLAIN.fullmatch(scope.user or "") for scope in trouble.examples):
         return
     match trouble.severity:
+        case "away":
+            yield FilledForm("check", form_path(definition_name(prefix, "check_all_job"), "check_all", {"quick": True}))
         case "broken":
             config = {"table": table} if user is None else {"table": table, "user": user}
             yield FilledForm("repair", form_path(definition_name(prefix, "repair_job"), "repair", config))

@@ -41,6 +41,12 @@ BACKFILLED = 1_000
 DAMAGED = "N13913"
 FLUSHED = 8
 """Scopes that are flushed one by one: a page of runs shows as many, and what else there was."""
+RUNS_ON_A_SCREEN = 10
+_RUNS_BEGUN = r"""
+  const links = [...document.querySelectorAll('a[href^="/runs/"]')];
+  const begun = links.filter(one => /^.runs.[0-9a-f-]{36}$/.test(one.getAttribute("href")));
+  return new Set(begun.filter(one => one.getBoundingClientRect().top < innerHeight).map(one => one.href)).size;
+"""
 _DRAWN_AFTER = 2.0
 """Seconds: what slides open has come to rest."""
 
@@ -115,6 +121,10 @@ class Pages:
         time.sleep(_DRAWN_AFTER)
         assert self.browser.save_screenshot(str(IMAGES / name))
 
+    def runs_shown(self) -> int:
+        """The runs that are wholly on the screen: behind each of them the next one begins."""
+        return int(str(self.browser.execute_script(_RUNS_BEGUN))) - 1
+
     def _text(self) -> str:
         return str(self.browser.execute_script("return document.body.innerText"))
 
@@ -147,7 +157,8 @@ def _health_lineage(pages: Pages) -> None:
 
 
 def _runs(pages: Pages) -> None:
-    pages.picture("dagster-runs.png", "/runs", "lakewarden/table", 1057, 1600)
+    pages.picture("dagster-runs.png", "/runs", "lakewarden/table", 1200, 1600)
+    assert pages.runs_shown() >= RUNS_ON_A_SCREEN
 
 
 PICTURES = {

@@ -78,6 +78,7 @@ def test_a_bucket_away_is_red_by_name_and_all_else_goes_on(
         assert "storage 'far'" in str(broken.description)
         worst = str(broken.metadata["worst"].value)
         assert "n.far" in worst
+        assert "[check](/guess/check_all_job/playground/setup?config=" in worst
         assert "n.near" not in worst
         assert run_job(defs, instance, "check_all_job").success
 
