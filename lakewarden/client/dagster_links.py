@@ -79,6 +79,13 @@ def form_path(job: str, op: str, config: Mapping[str, object], partition: str | 
     return f"/guess/{job}/playground/setup?{urlencode({'config': text, **tags}, safe=':/,')}"
 
 
+def plan_path(job: str, op: str, config: Mapping[str, object]) -> str:
+    """The same for a form that a plan fills, on one line: a run's page shows the whole URL."""
+    text = ", ".join(f"{name}: {_scalar(value)}" for name, value in config.items())
+    query = urlencode({"config": f"ops: {{{op}: {{config: {{{text}}}}}}}"}, safe=":{},")
+    return f"/guess/{job}/playground/setup?{query}"
+
+
 def forms_for(trouble: Trouble, prefix: Sequence[str] = ()) -> Iterator[FilledForm]:
     """Those that help, filled in for the examples, or the first of them."""
     first = trouble.examples[0]

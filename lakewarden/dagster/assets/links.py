@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from urllib.parse import urlencode
 
 import dagster as dg
 
@@ -75,9 +74,3 @@ def restore_form(mount: Mount, scope: Scope) -> str:
 def versions_form(mount: Mount, scope: Scope, *, before: int) -> str:
     """The same form, to list the scope's versions below one."""
     return launchpad(restore_job_name(mount, scope.table), {"before": before}, scope.user, op=RESTORE)
-
-
-def plan_form(job: str, op: str, plan_id: str) -> str:
-    """The form of a job that takes a plan, with nothing but that: a line that is short enough to be read."""
-    config = f"ops: {{{op}: {{config: {{plan: {plan_id}}}}}}}"
-    return f"/guess/{job}/playground/setup?{urlencode({'config': config}, safe=':{}')}"

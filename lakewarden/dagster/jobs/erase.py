@@ -52,7 +52,7 @@ def erase(
             plan_id = lake.plan_requested_erasure(config.request).plan_id
             context.add_output_metadata(
                 {
-                    **apply_link(context, plan_id),
+                    **apply_link(context, plan_id, "request"),
                     "user": config.request,
                     "plan_id": plan_id,
                     "findings": len(searched.findings),

@@ -16,7 +16,7 @@ from lakewarden.base.scope import Scope, TableName
 from lakewarden.catalog.operations import Operation
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.client import Lakehouse
-from lakewarden.dagster.assets.links import launchpad
+from lakewarden.client.dagster_links import plan_path
 from lakewarden.errors import InvalidArgument, NotFound
 from lakewarden.maintenance.options import OptionValues, options_type
 from lakewarden.maintenance.plans.store import PlanLog
@@ -44,49 +44,66 @@ def check_plan(plan: str, *, dry_run: bool) -> None:
 def run_or_apply(
     lake: Lakehouse, operation: Operation, tables: Sequence[str], options: OptionValues, *, dry_run: bool, plan: str
 ) -> list[ScopeReport]:
-    """Runs an operation, previews it, or applies the plan that a preview made of the same request.
+    """Runs an operation, previews it, or applies the plan that a preview made: of the same request, or of any where the form has
+    the plan alone.
 
     Raises:
         InvalidArgument: a plan is given to a dry run, or the request is not valid.
+        NotFound: there is no such plan.
     """
     if plan:
         check_plan(plan, dry_run=dry_run)
-        return lake.apply(plan, only=new_request(operation, tables, **options))
+        is_blank = not tables and not any(options.values())
+        only = planned_request(lake, operation, plan) if is_blank else new_request(operation, tables, **options)
+        return lake.apply(plan, only=only)
     return lake.run(operation, *tables, dry_run=dry_run, **options)
 
 
-def planned_restore(lake: Lakehouse, plan_id: str, table: TableName, user: str | None = None) -> Request:
+def planned_request(lake: Lakehouse, operation: Operation, plan_id: str) -> Request:
     """What a plan was made for: it knows its scopes and the state, so that a form may hold the plan alone.
+
+    Raises:
+        NotFound: there is no such plan.
+        InvalidArgument: it is for another operation.
+    """
+    found = PlanLog(lake.warehouse.state, lake.warehouse.erasures).request(plan_id)
+    if found is None:
+        raise NotFound(f"there is no plan {plan_id}; launch a dry run of this form for a new one")
+    if found.operation != operation:
+        raise InvalidArgument(f"plan {plan_id} is for {found.operation}, not for {operation}: launch it from that form")
+    return found
+
+
+def planned_restore(lake: Lakehouse, plan_id: str, table: TableName, user: str | None = None) -> Request:
+    """The same for a restore.
 
     Raises:
         NotFound: there is no such plan.
         InvalidArgument: it is not for a restore of this table, or of this user's scope.
     """
-    found = PlanLog(lake.warehouse.state, lake.warehouse.erasures).request(plan_id)
-    if found is None:
-        raise NotFound(f"there is no plan {plan_id}; launch a dry run of this form for a new one")
-    if found.operation != "restore" or found.tables != (str(table),) or user not in (None, found.user):
+    found = planned_request(lake, "restore", plan_id)
+    if found.tables != (str(table),) or user not in (None, found.user):
         whose = table if user is None else Scope(table, user)
         raise InvalidArgument(f"plan {plan_id} is not for a restore of {whose}: launch a dry run of this form for one that is")
     return found
 
 
-def apply_link(context: dg.OpExecutionContext, plan_id: str) -> dict[str, dg.MetadataValue]:
+def apply_link(context: dg.OpExecutionContext, plan_id: str, *needed: str) -> dict[str, dg.MetadataValue]:
     """The form of this run, filled with the plan that its dry run made: launching it applies exactly that plan.
 
-    A URL, since a run's page hides Markdown behind a button.
+    A URL, since a run's page hides Markdown behind a button; a short one, since the page shows it whole.
+
+    Args:
+        needed: the fields that the form wants beside the plan.
     """
-    form = {name: value for name, value in context.op_config.items() if value is not None} | {"plan": plan_id}
-    if "dry_run" in form:
-        form["dry_run"] = False
-    partition = context.partition_key if context.has_partition_key else None
-    return {"apply": dg.MetadataValue.url(launchpad(context.job_name, form, partition, op=context.op.name))}
+    form = {name: context.op_config[name] for name in needed} | {"dry_run": False, "plan": plan_id}
+    return {"apply": dg.MetadataValue.url(plan_path(context.job_name, context.op.name, form))}
 
 
-def plan_link(context: dg.OpExecutionContext, reports: Sequence[ScopeReport]) -> dict[str, dg.MetadataValue]:
+def plan_link(context: dg.OpExecutionContext, reports: Sequence[ScopeReport], *needed: str) -> dict[str, dg.MetadataValue]:
     """The same for a dry run's reports; nothing where nothing is planned."""
     plan_id = next((report.plan_id for report in reports if report.outcome == "planned" and report.plan_id), None)
-    return apply_link(context, plan_id) if plan_id else {}
+    return apply_link(context, plan_id, *needed) if plan_id else {}
 
 
 C = TypeVar("C", bound=dg.Config)

@@ -14,8 +14,8 @@ from lakewarden.base.scope import Scope, TableName
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.client import Lakehouse
-from lakewarden.client.dagster_links import RESTORE
-from lakewarden.dagster.assets.links import plan_form, restore_job_name, versions_form
+from lakewarden.client.dagster_links import RESTORE, plan_path
+from lakewarden.dagster.assets.links import restore_job_name, versions_form
 from lakewarden.dagster.assets.metadata import history_table, line_of_entry
 from lakewarden.dagster.jobs.event_log.book import book
 from lakewarden.dagster.jobs.forms import (
@@ -93,7 +93,7 @@ def restore(
 ) -> None:
     with declined(context):
         reports = _run(lake, config)
-        context.add_output_metadata(plan_link(context, reports))
+        context.add_output_metadata(plan_link(context, reports, "table"))
         book(context, lake, mount, reports, preview=config.dry_run)
 
 
@@ -172,7 +172,7 @@ def _run_on_table(lake: Lakehouse, scope: Scope, config: RestoreTableConfig) -> 
 def _apply_link(context: dg.OpExecutionContext, reports: Sequence[ScopeReport]) -> dict[str, dg.MetadataValue]:
     """The form with the plan alone, which knows the scope and the state: a run's page shows the whole URL."""
     plan_id = next((report.plan_id for report in reports if report.outcome == "planned"), None)
-    return {} if plan_id is None else {"apply": dg.MetadataValue.url(plan_form(context.job_name, RESTORE, plan_id))}
+    return {} if plan_id is None else {"apply": dg.MetadataValue.url(plan_path(context.job_name, RESTORE, {"plan": plan_id}))}
 
 
 def parse_target(to: object) -> tuple[int | None, datetime | None]:

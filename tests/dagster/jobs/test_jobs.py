@@ -9,6 +9,7 @@ from deltalake import DeltaTable
 from lakewarden.client import Lakehouse
 from lakewarden.dagster.jobs.compact import compact_job
 from lakewarden.dagster.jobs.event_log.book import book
+from lakewarden.dagster.jobs.evict import evict_job
 from lakewarden.dagster.jobs.flush import flush_job
 from lakewarden.dagster.jobs.optimize import optimize_job
 from lakewarden.dagster.jobs.queue_job import record_job
@@ -161,8 +162,10 @@ def test_a_vacuum_does_what_the_preview_planned(chat: str, instance: dg.DagsterI
     plan = plan_of(preview)
     output = next(event for event in preview.all_node_events if event.is_successful_output)
     form = unquote_plus(str(output.step_output_data.metadata["apply"].value))
-    assert all(line in form for line in ("dry_run: false", f"plan: {plan}", "force: true"))
-    assert run_job(vacuum_job, {**now, "dry_run": False, "plan": plan}).success
+    assert form.endswith(f"{{config: {{dry_run: false, plan: {plan}}}}}}}"), "a line that can be read; the plan knows the rest"
+    of_another = run_job(evict_job, {"dry_run": False, "plan": plan})
+    assert failure(of_another)[0].startswith(f"INVALID_ARGUMENT: plan {plan} is for vacuum, not for evict")
+    assert run_job(vacuum_job, {"dry_run": False, "plan": plan}).success
     assert materialized(instance)[0].metadata["operation"].value == "vacuum"
 
 
