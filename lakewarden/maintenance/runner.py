@@ -6,6 +6,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from types import TracebackType
 
@@ -14,7 +15,7 @@ from lakewarden.catalog.heartbeat import BeatThread
 from lakewarden.catalog.report import Fault
 from lakewarden.catalog.state.job import Job, JobStatus, WorkByTable, outcome_of, this_node
 from lakewarden.catalog.state.job_log import JobLog
-from lakewarden.errors import Conflict, Terminal
+from lakewarden.errors import Conflict, StorageUnavailable, Terminal
 from lakewarden.maintenance.operator import Operator
 from lakewarden.storage.meter import metered
 from lakewarden.tables.fanout import fault_of
@@ -37,6 +38,8 @@ class Heartbeat:
         self._lock = threading.Lock()
         self._lost = threading.Event()
         self._thread = BeatThread(f"heartbeat of {job.job_id}", self._beat, seconds)
+        self._unsure = False
+        """Whether the last beat had no answer: its state may be there."""
         self._done = self._total = 0
         self.job = job
         """The last state that this process wrote; to be read after the heartbeat."""
@@ -47,6 +50,12 @@ class Heartbeat:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self._thread.end()
+        with suppress(StorageUnavailable):  # what ends the job says so
+            self._look_again()
+
+    def _look_again(self) -> None:
+        if self._unsure:
+            self.job, self._unsure = self._jobs.beaten(self.job), False
 
     def advance(self, done: int, total: int) -> None:
         """Counts finished scopes (`engine.Progress`).
@@ -64,9 +73,12 @@ class Heartbeat:
 
     def _beat(self) -> bool:
         """Where none gets through, the job counts as abandoned."""
+        self._look_again()
+        self._unsure = True
         try:
-            self.job = self._jobs.beat(self.job, self._progress() if self._total else "")
+            self.job, self._unsure = self._jobs.beat(self.job, self._progress() if self._total else ""), False
         except Conflict:
+            self._unsure = False
             self._lost.set()
             return False
         return True

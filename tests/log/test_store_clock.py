@@ -55,6 +55,27 @@ def test_a_write_that_lives_is_quiet_for_nobody_whose_clock_differs(store: Store
 
 
 @pytest.mark.parametrize("by", OFF)
+@pytest.mark.parametrize("flushed", [False, True])
+def test_a_note_is_quiet_for_nobody_before_its_writers_clock_was_compared(store: Store, by: timedelta, flushed: bool) -> None:
+    """Another process looks right behind the note, in a log where others write."""
+    right, wrong, looked = log_of(store, Off()), log_of(store, Off(by)), list[bool]()
+    right.open_direct("right")
+    right.take_position()
+    right.close_direct("right")
+    if flushed:
+        right.settle(right.view(), {})
+
+    def look(call: str, key: str) -> None:
+        if call == "create" and "/cuts/" in key:
+            store.after = lambda call, key: None
+            looked.append(right.replace_quiet("barrier"))
+
+    store.after = look
+    assert not wrong.open_direct("wrong")
+    assert (looked, wrong.is_noted("wrong")) == ([False], True)
+
+
+@pytest.mark.parametrize("by", OFF)
 def test_a_note_has_the_stores_time_whatever_its_writers_clock_says(store: Store, by: timedelta) -> None:
     log_of(store, Off(by)).open_direct("wrong")
     noted = datetime.fromtimestamp(newest_cut(store, LOG).direct["wrong"][1] / 1000, UTC)

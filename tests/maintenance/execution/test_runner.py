@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from lakewarden.maintenance.operator import Operator
 from lakewarden.maintenance.runner import Runner
 from lakewarden.sql.results import StartedJobs
 from tests.fixtures.lakes import NOTES, eventual, lake_fixture, make_notes
+from tests.fixtures.patience import PATIENCE
 from tests.fixtures.process import ended_node
 
 _START = datetime(2026, 11, 21, 8, tzinfo=UTC)
@@ -49,6 +51,19 @@ class _Flaky(Operator):
         if type(self).failures:
             type(self).failures -= 1
             raise StorageUnavailable("the store is away for a moment")
+        return super().run_job(job)
+
+
+class _Slow(Operator):
+    """Works until so many beats of its job were made."""
+
+    beats = 0
+
+    def run_job(self, job: Job) -> list[ScopeReport]:
+        began, enough = time.monotonic(), self.beats + 3
+        while self.beats < enough:
+            assert time.monotonic() - began < PATIENCE
+            time.sleep(0.005)
         return super().run_job(job)
 
 
@@ -86,6 +101,25 @@ def test_a_fault_that_may_go_away_is_tried_again_with_pauses_that_grow(lake: Lak
     (job,) = Runner(_operator(lake, _Flaky), pauses.append).run_waiting()
     assert (job.status, job.retry_count, pauses) == ("completed", 2, [0.1, 0.2])
     assert lake.pending() == []
+
+
+@pytest.mark.parametrize("each", [1, 2], ids=["of all", "of some"])
+def test_a_beat_whose_answer_was_lost_is_its_runners_own(lake: Lakehouse, monkeypatch: pytest.MonkeyPatch, each: int) -> None:
+    _write(lake, 1)
+    lake.enqueue("flush", NOTES)
+    beat = JobLog.beat
+
+    def loses(jobs: JobLog, job: Job, message: str) -> Job:
+        made = beat(jobs, job, message)
+        _Slow.beats += 1
+        if _Slow.beats % each == 0:
+            raise StorageUnavailable("the answer was lost")
+        return made
+
+    monkeypatch.setattr(JobLog, "beat", loses)
+    monkeypatch.setattr(_Slow, "beats", 0)
+    (ran,) = Runner(_operator(lake, _Slow)).run_waiting()
+    assert ran.status == "completed"
 
 
 def test_it_is_given_up_after_so_many_tries(lake: Lakehouse, monkeypatch: pytest.MonkeyPatch) -> None:

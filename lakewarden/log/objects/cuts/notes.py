@@ -66,13 +66,18 @@ def open_direct(store: ObjectStore, log_id: str, write_id: str, clock: StoreCloc
         Conflict, StorageUnavailable: try again.
     """
     # Before the note: what was taken by now is below every position that the write can get.
-    listed = names.listing_of(log_id, store.keys(names.segments(log_id))).last_position
+    found = [] if clock.is_known else store.list(names.home(log_id))
+    keys = store.keys(names.segments(log_id)) if clock.is_known else [each.key for each in found]
+    listed = names.listing_of(log_id, keys).last_position
+    # A clock that was not compared yet may be behind, and another process take the note for one that went quiet before it is
+    # renewed: by the store's time, it is not older than what is there.
+    least = max((to_millis(each.modified) for each in found), default=0)
 
     def noted(cut: LogCut) -> LogCut | None:
         if cut.sealed or write_id in cut.direct:
             return None
         # The cut counts too: where everything was settled and removed, the listing shows no position.
-        return replace(cut, direct={**cut.direct, write_id: (max(listed, cut.last_taken), to_millis(clock()))})
+        return replace(cut, direct={**cut.direct, write_id: (max(listed, cut.last_taken), max(least, to_millis(clock())))})
 
     cut = advance(store, log_id, noted)
     if not clock.is_known:
