@@ -54,8 +54,12 @@ class Heartbeat:
             self._look_again()
 
     def _look_again(self) -> None:
-        if self._unsure:
-            self.job, self._unsure = self._jobs.beaten(self.job), False
+        """Whether the last beat is there, if it had no answer."""
+        if not self._unsure:
+            return
+        job, after = self.job, self._jobs.find(self.job.job_id)
+        is_own = (after.node_id, after.status, after.retry_count) == (job.node_id, job.status, job.retry_count)
+        self.job, self._unsure = after if is_own and after.step == job.step + 1 else job, False
 
     def advance(self, done: int, total: int) -> None:
         """Counts finished scopes (`engine.Progress`).

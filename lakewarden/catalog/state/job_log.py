@@ -203,12 +203,6 @@ class JobLog:
         """
         return self._keep(replace(job, message=message, updated_at=self.clock(), step=job.step + 1))
 
-    def beaten(self, job: Job) -> Job:
-        """The state behind this one, where a beat of the job's runner made it whose answer was lost; else this one."""
-        after = self.find(job.job_id)
-        is_own = (after.node_id, after.status, after.retry_count) == (job.node_id, job.status, job.retry_count)
-        return after if is_own and after.step == job.step + 1 else job
-
     def retry(self, job: Job, message: str) -> Job:
         """Records that the job failed and will be retried. Raises as `beat`."""
         changed = replace(job, status="retrying", message=message, retry_count=job.retry_count + 1)
