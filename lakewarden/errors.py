@@ -51,6 +51,10 @@ class NotFound(Terminal):
     code = "NOT_FOUND"
 
 
+class TableNotFound(NotFound):
+    """The table does not exist."""
+
+
 class PermissionDenied(Terminal):
     """The role does not permit it."""
 
@@ -61,6 +65,14 @@ class ConstraintViolation(Terminal):
     """A row violates the primary key, NOT NULL, or its column's range or form."""
 
     code = "CONSTRAINT_VIOLATION"
+
+
+class DuplicateKey(ConstraintViolation):
+    """A row with this primary key is there already, or comes twice."""
+
+
+class MissingValue(ConstraintViolation):
+    """A column that is NOT NULL, or in the primary key, has no value."""
 
 
 class Reject(NamedTuple):

@@ -31,7 +31,16 @@ from lakewarden.catalog.store import CatalogStore
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.reading.column_cache import ColdCache, ColumnCache, TableCache
 from lakewarden.delta.uri import delta_uri
-from lakewarden.errors import Conflict, FailedPrecondition, InUse, InvalidArgument, NotFound, StorageRefused, StorageUnavailable
+from lakewarden.errors import (
+    Conflict,
+    FailedPrecondition,
+    InUse,
+    InvalidArgument,
+    NotFound,
+    StorageRefused,
+    StorageUnavailable,
+    TableNotFound,
+)
 from lakewarden.log.logs import Logs
 from lakewarden.log.table_log import LogTerms, TableLog
 from lakewarden.storage.folders import Folders
@@ -335,7 +344,9 @@ def find_table(catalog: Catalog, name: TableName) -> Table:
         )
     near = sorted(str(other.name) for other in live_tables(catalog) if other.name.namespace == name.namespace)
     there = f"the namespace has {', '.join(near)}" if near else "the namespace has no table"
-    raise NotFound(f"there is no table {name}: {there if name.namespace in catalog.namespaces else 'there is no such namespace'}")
+    raise TableNotFound(
+        f"there is no table {name}: {there if name.namespace in catalog.namespaces else 'there is no such namespace'}"
+    )
 
 
 def _identity(uri: str, state: ObjectStore, catalog: CatalogStore, new_id: NewId, begins: Settings | None) -> Identity:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from lakewarden.errors import Canceled, LakewardenError
+from lakewarden.errors import Canceled, DuplicateKey, LakewardenError, MissingValue, TableNotFound
 from lakewarden.serve.authority import RequestDeclined
 from lakewarden.sql.session_block import FailedBlock, IdleBlock, NoBlock, NoSavepoint, ReadOnlyBlock
 
@@ -40,6 +40,9 @@ WRONG_USER = "28000"
 
 _OWN: Mapping[type[LakewardenError], str] = {
     Canceled: CANCELED,
+    DuplicateKey: "23505",
+    MissingValue: "23502",
+    TableNotFound: "42P01",
     FailedBlock: "25P02",
     IdleBlock: IDLE_BLOCK,
     NoBlock: "25P01",

@@ -16,7 +16,7 @@ from sqlglot import exp
 from lakewarden.base.json_values import NOT_FINITE
 from lakewarden.catalog.model import SchemaColumn, Table, TableSchema
 from lakewarden.delta.reading.rows import matches
-from lakewarden.errors import ConstraintViolation, InvalidArgument, Unsupported
+from lakewarden.errors import DuplicateKey, InvalidArgument, Unsupported
 from lakewarden.maintenance.open_table import open_table
 from lakewarden.sql.context import Context
 from lakewarden.sql.plain_values import is_default
@@ -185,7 +185,7 @@ def insert_temporary(context: Context, held: TemporaryTable, given: Rows | RowPa
     if table.schema.primary_key and before.num_rows and rows.num_rows:
         again = matches(before, rows, table.schema.primary_key)
         if pc.any(again).as_py() and table.options.on_duplicate == "error":
-            raise ConstraintViolation(f"{table.name}: a row with such a primary key exists already")
+            raise DuplicateKey(f"{table.name}: a row with such a primary key exists already")
         before = before.filter(pc.invert(again))
     last = pc.max(held.rows.column(SEQ)).as_py() or 0
     numbered = rows.append_column(SEQ, pa.array(range(last + 1, last + 1 + rows.num_rows), pa.int64()))

@@ -14,7 +14,7 @@ from lakewarden.catalog.model import Table, TableSchema
 from lakewarden.delta.reading.bounds import rows_within
 from lakewarden.delta.reading.keys import Key
 from lakewarden.delta.reading.rows import matches
-from lakewarden.errors import BeingErased, Conflict, ConstraintViolation, SchemaChanged, Terminal
+from lakewarden.errors import BeingErased, Conflict, DuplicateKey, SchemaChanged, Terminal
 from lakewarden.log.position import NOTHING, Receipt, position_of
 from lakewarden.log.record import USER, Batch, PlainRow, decode
 from lakewarden.log.touches import Touched, united
@@ -68,12 +68,10 @@ def later_rows(reader: TableReader, former: LogView, view: LogView, users: Colle
         return None  # settled and cleaned up since
 
 
-def key_taken(table: Table, key: Key) -> ConstraintViolation:
+def key_taken(table: Table, key: Key) -> DuplicateKey:
     """What an INSERT of a key says that is live."""
     first = dict(zip(table.schema.primary_key, key, strict=True))
-    return ConstraintViolation(
-        f"{table.name} has a row with the key {first} already; use mode='upsert', or ON CONFLICT, to replace it"
-    )
+    return DuplicateKey(f"{table.name} has a row with the key {first} already; use mode='upsert', or ON CONFLICT, to replace it")
 
 
 def absent(batch: Batch, schema: TableSchema) -> DecisionRows | None:
@@ -143,7 +141,7 @@ class TableAppender:
 
     def insert(self, batch: Batch, filing: Filing) -> Receipt:
         """Raises:
-        ConstraintViolation: a key is live; nothing was written.
+        DuplicateKey: a key is live; nothing was written.
         """
 
         schema = self.reader.table.schema

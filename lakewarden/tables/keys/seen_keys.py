@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from lakewarden.delta.reading.bounds import Bound, key_bounds
 from lakewarden.delta.reading.keys import Key, Keys
-from lakewarden.errors import ConstraintViolation, StorageUnavailable
+from lakewarden.errors import DuplicateKey, StorageUnavailable
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -74,11 +74,11 @@ class SeenKeys:
 
     def check_once(self) -> None:
         """Raises:
-        ConstraintViolation: a key came twice.
+        DuplicateKey: a key came twice.
         """
         if self.repeated():
             key = ", ".join(self._key)
-            raise ConstraintViolation(f"a key ({key}) is among the rows twice: each row of the table has its own")
+            raise DuplicateKey(f"a key ({key}) is among the rows twice: each row of the table has its own")
 
     @property
     def rows(self) -> int:

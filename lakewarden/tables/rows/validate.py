@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakewarden.catalog.model import SchemaColumn, TableSchema
-from lakewarden.errors import ConstraintViolation, InvalidArgument
+from lakewarden.errors import ConstraintViolation, DuplicateKey, InvalidArgument, MissingValue
 from lakewarden.tables.rows.columns import Unfit, from_array, shown, single, unfit
 from lakewarden.tables.rows.defaults import Defaults
 from lakewarden.tables.rows.files import FileRef
@@ -151,7 +151,7 @@ def _without_null(schema: TableSchema, column: SchemaColumn, array: pa.Array[Any
     if array.null_count:
         row = pc.index(array.is_null(), True).as_py()
         why = "is in the primary key" if column.name in schema.primary_key else "is NOT NULL"
-        raise ConstraintViolation(f"column {column.name!r}, row {row}: NULL or no value, and the column {why}")
+        raise MissingValue(f"column {column.name!r}, row {row}: NULL or no value, and the column {why}")
     return array
 
 
@@ -169,7 +169,7 @@ def _check_twins(primary_key: tuple[str, ...], table: pa.Table, users: pa.Array[
     groups = keyed.group_by(by).aggregate([(_ROW, "min"), (_ROW, "max")])
     twins = groups.filter(pc.not_equal(groups[f"{_ROW}_min"], groups[f"{_ROW}_max"])).slice(0, 1).to_pylist()[0]
     key = ", ".join(f"{name}={shown(twins[name])}" for name in primary_key)
-    raise ConstraintViolation(f"rows {twins[f'{_ROW}_min']} and {twins[f'{_ROW}_max']} have the same primary key {key}")
+    raise DuplicateKey(f"rows {twins[f'{_ROW}_min']} and {twins[f'{_ROW}_max']} have the same primary key {key}")
 
 
 def _distinct(columns: Sequence[pa.ChunkedArray[Any]]) -> int:

@@ -158,8 +158,13 @@ def test_nobody_sees_rows_of_another(port: int, ann: psycopg.Connection) -> None
 def test_errors_have_their_state_and_the_connection_goes_on(ann: psycopg.Connection) -> None:
     for text, state in (
         ("SELEC 1", "42601"),
-        ("SELECT * FROM nowhere", "42704"),
-        ("INSERT INTO notes VALUES (1, 'a'), (1, 'b')", "23000"),
+        ("SELECT * FROM nowhere", "42P01"),
+        ("UPDATE app.nowhere SET a = 1 WHERE b = 1", "42P01"),
+        ("DROP USER nobody", "42501"),
+        ("INSERT INTO notes VALUES (1, 'a'), (1, 'b')", "23505"),
+        ("INSERT INTO notes VALUES (690, 'a'); INSERT INTO notes VALUES (690, 'b')", "23505"),
+        ("DELETE FROM notes WHERE id = 690; INSERT INTO notes VALUES (NULL, 'a')", "23502"),
+        ("INSERT INTO notes VALUES ('no number', 'a')", "23000"),
         ("CREATE NAMESPACE n", "42501"),
         ("COPY notes TO STDOUT", "0A000"),
         ("SUBSCRIBE TO notes", "0A000"),
