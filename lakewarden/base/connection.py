@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Location:
 
     def below(self, relative: str) -> Location:
         """Returns the place below this one. `relative` is `/`-separated; empty means this place itself."""
-        return replace(self, uri=f"{self.uri.rstrip('/')}/{relative}") if relative else self
+        return Location(f"{self.uri.rstrip('/')}/{relative}", self.connection) if relative else self
 
     def __str__(self) -> str:
         return self.uri

@@ -147,11 +147,9 @@ def change_settings(catalog: Catalog, changes: Mapping[str, str], own: Settings)
     return replace(catalog, settings=texts)
 
 
-def contradictions(catalog: Catalog, own: Settings) -> tuple[str, ...]:
+def contradictions(kept: KeptSettings, own: Settings) -> tuple[str, ...]:
     """The settings that a process's own change in vain, as the warehouse's say something else."""
-    if catalog.settings is None:
-        return ()
-    return _contradictions(kept_settings(catalog, own), KeptSettings.of(own))
+    return _contradictions(kept, KeptSettings.of(own))
 
 
 @lru_cache(maxsize=64)

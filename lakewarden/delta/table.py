@@ -31,6 +31,7 @@ from lakewarden.delta.parquet.files import DataFile, NewFile
 from lakewarden.delta.parquet.reading import open_file
 from lakewarden.delta.parquet.schema import SEQ, SEQ_ID, delta_schema, read_schema, version_of
 from lakewarden.delta.replay.log_state import PASSED_OVER, replay
+from lakewarden.delta.replay.segment import LogFiles
 from lakewarden.delta.row_rules import RowRule, check_rows, check_understood, rules_of
 from lakewarden.delta.table_contents import TableContents
 from lakewarden.delta.uri import delta_uri
@@ -49,8 +50,8 @@ class ScopeTable(TableContents):
     """A table at one version; made by `open`, or from what is known of it (delta/scope.py)."""
 
     @classmethod
-    def open(cls, location: Location, version: int | None = None) -> ScopeTable | None:
-        """Opens the table's newest version, or that version; None when there is no table.
+    def open(cls, location: Location, version: int | None = None, listed: LogFiles | None = None) -> ScopeTable | None:
+        """Opens the table's newest version, or that version; None when there is no table. `listed` as for `replay`.
 
         Raises:
             NotFound: the version does not exist, or has expired; the message names the readable ones.
@@ -60,7 +61,7 @@ class ScopeTable(TableContents):
         if version is not None and version < 0:
             raise InvalidArgument(f"version {version} of {location}: versions count from 0")
         delta_uri(location.uri)  # a place that delta-rs, which writes its checkpoints, would take for another
-        state = replay(location, version)
+        state = replay(location, version, listed)
         if state is None:
             return None
         check_readable(state)

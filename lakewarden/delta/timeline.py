@@ -7,9 +7,10 @@ other still has.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 from itertools import accumulate
 
 from lakewarden.base.clock import to_millis
@@ -17,7 +18,7 @@ from lakewarden.base.threads import at_once
 from lakewarden.delta.commit_log.stamp import CommitStamp
 from lakewarden.delta.replay.actions import read_commit
 from lakewarden.delta.replay.paths import key_of, root_at
-from lakewarden.delta.replay.segment import LogFiles, commit_name, version_of
+from lakewarden.delta.replay.segment import LOG, LogFiles, commit_name, version_of
 from lakewarden.storage.objects import Missing, ObjectStore, StoredObject
 
 VACUUM_START = "VACUUM START"
@@ -115,7 +116,7 @@ class Timeline:
         """The change files of later commits."""
         return frozenset().union(*(entry.changes for entry in self.entries if entry.version > version))
 
-    @property
+    @cached_property
     def named(self) -> frozenset[str]:
         """Every file that a commit of `entries` names."""
         return frozenset().union(*(entry.adds | entry.removes | entry.changes for entry in self.entries))
@@ -136,20 +137,81 @@ class Timeline:
         return self.oldest if files <= present else whole
 
 
-def read_timeline(store: ObjectStore, newest: int, listing: Sequence[StoredObject], at_once: int = 1) -> Timeline:
+class DatedLog:
+    """The objects of a table's log as one listing shows them: which versions they make, and when the store wrote them."""
+
+    def __init__(self, listing: Iterable[StoredObject]) -> None:
+        """`listing`: of the table's directory, or of its log alone."""
+        self._objects = {found.key: found for found in listing if found.key.startswith(f"{LOG}/")}
+        self.files = LogFiles.of(self._objects)
+
+    def written_at(self, version: int) -> int:
+        """Returns when the store wrote a version's commit, in milliseconds; `_NEVER` of one that came after the listing."""
+        found = self._objects.get(commit_name(version))
+        return _NEVER if found is None else to_millis(found.modified)
+
+    @cached_property
+    def checkpoints(self) -> dict[int, datetime]:
+        """The versions that have a complete checkpoint, and when it was written."""
+        return {each.version: max(self._objects[name].modified for name in each.names) for each in self.files.checkpoints}
+
+    @cached_property
+    def _versions(self) -> dict[str, int]:
+        """By name, the commits and the parts of checkpoints."""
+        found = ((name, version_of(name)) for name in self._objects)
+        return {name: version for name, version in found if version is not None}
+
+    def superfluous_since(self, gone: Collection[str] = ()) -> datetime | None:
+        """Returns when the first checkpoint was written that has older objects of the log below it, besides those that are
+        `gone`; None without one."""
+        oldest = min((version for name, version in self._versions.items() if name not in gone), default=0)
+        return min((written for version, written in self.checkpoints.items() if version > oldest), default=None)
+
+    def readable_commits(self, newest: int) -> range:
+        """Returns the versions up to `newest` whose commits are there without a gap. One that a fence emptied is not."""
+        first = newest + 1
+        while (below := self._objects.get(commit_name(first - 1))) is not None and below.size:
+            first -= 1
+        return range(first, newest + 1)
+
+    def readable_from(self, newest: int) -> int:
+        """Returns the oldest version that a reader can construct: from the first commit, or from a checkpoint."""
+        first = self.readable_commits(newest).start
+        if first == 0:
+            return 0
+        return min((version for version in self.checkpoints if first - 1 <= version <= newest), default=newest)
+
+    def expired(self, below: int, before: datetime, readable: Callable[[int], bool]) -> tuple[str, ...]:
+        """Returns objects that only versions older than `below` need and that are older than that moment, oldest first.
+
+        A checkpoint replaces them: it is itself older than `before`, so every version that becomes unreadable had been
+        replaced by then.
+
+        Args:
+            readable: whether a version's checkpoint can be read; called only before removing something because of it.
+        """
+        old = sorted((version, name) for name, version in self._versions.items() if self._objects[name].modified <= before)
+        ripe = (version for version, written in self.checkpoints.items() if version <= below and written <= before)
+        for start in sorted(ripe, reverse=True):
+            expired = tuple(name for version, name in old if version < start)
+            if not expired or readable(start):
+                return expired
+        return ()
+
+
+def read_timeline(store: ObjectStore, newest: int, log: DatedLog, at_once: int = 1) -> Timeline:
     """Reads the commits from `newest` back to the last finished vacuum's oldest version, or to the start of the log.
 
     Args:
-        listing: the objects below `_delta_log`, at least; it says when the store wrote each commit.
+        log: says when the store wrote each commit.
         at_once: how many commits are read at once, some of them in vain.
     """
-    stored = {found.key: to_millis(found.modified) for found in listing}
     entries: list[LogEntry] = []
     vacuum: CommitStamp | None = None
     finished: set[str] = set()
     floor = 0
-    for entry in walk(store, newest, at_once):
-        entries.append(replace(entry, stored=stored.get(commit_name(entry.version), _NEVER)))
+    for entry in walk(store, newest, at_once, log):
+        entries.append(entry)
         if entry.stamp is not None and entry.operation == VACUUM_END:
             finished.add(entry.stamp.job_id)
         elif entry.stamp is not None and entry.operation == VACUUM_START:
@@ -161,14 +223,14 @@ def read_timeline(store: ObjectStore, newest: int, listing: Sequence[StoredObjec
         if entry.version <= floor:
             break
     fence = max((entry.version for entry in entries if entry.fences), default=0)
-    oldest = max(readable_from(listing, newest), _oldest(vacuum) if vacuum else 0, fence)
+    oldest = max(log.readable_from(newest), _oldest(vacuum) if vacuum else 0, fence)
     kept = frozenset(version for version in (_kept(vacuum) if vacuum else ()) if version >= fence)
     return Timeline(tuple(reversed(entries)), newest, oldest, kept)
 
 
-def walk(store: ObjectStore, newest: int, threads: int = 1) -> Iterator[LogEntry]:
-    """Reads the commits from `newest` back to the start of the log, so many at once. Ends at a fence: nothing that was
-    committed before it is there any more, though what is below may not be emptied yet."""
+def walk(store: ObjectStore, newest: int, threads: int = 1, log: DatedLog | None = None) -> Iterator[LogEntry]:
+    """Reads the commits from `newest` back to the start of the log, so many at once; `log` says when the store wrote them. Ends
+    at a fence: nothing that was committed before it is there any more, though what is below may not be emptied yet."""
 
     def text_of(version: int) -> bytes:
         try:
@@ -181,40 +243,10 @@ def walk(store: ObjectStore, newest: int, threads: int = 1) -> Iterator[LogEntry
         for version, text in zip(versions, at_once(text_of, versions, threads), strict=True):
             if not text:
                 return
-            entry = entry_of(version, text, store.uri)
+            entry = entry_of(version, text, store.uri, log)
             yield entry
             if entry.fences:
                 return
-
-
-def checkpoints(listing: Iterable[StoredObject]) -> dict[int, datetime]:
-    """Returns the versions that have a complete checkpoint, and when it was written."""
-    written = {found.key: found.modified for found in listing}
-    whole = LogFiles.of(written).checkpoints
-    return {each.version: max(written[name] for name in each.names) for each in whole}
-
-
-def superfluous_log_since(listing: Sequence[StoredObject]) -> datetime | None:
-    """Returns when the first checkpoint was written that has older objects of the log below it; None without one."""
-    oldest = min((version for one in listing if (version := version_of(one.key)) is not None), default=0)
-    return min((written for version, written in checkpoints(listing).items() if version > oldest), default=None)
-
-
-def readable_commits(listing: Sequence[StoredObject], newest: int) -> range:
-    """Returns the versions up to `newest` whose commits are there without a gap."""
-    commits = LogFiles.of(found.key for found in listing if found.size).commits
-    first = newest + 1
-    while first - 1 in commits:
-        first -= 1
-    return range(first, newest + 1)
-
-
-def readable_from(listing: Sequence[StoredObject], newest: int) -> int:
-    """Returns the oldest version that a reader can construct: from the first commit, or from a checkpoint."""
-    first = readable_commits(listing, newest).start
-    if first == 0:
-        return 0
-    return min((version for version in checkpoints(listing) if first - 1 <= version <= newest), default=newest)
 
 
 def _oldest(stamp: CommitStamp) -> int:
@@ -225,8 +257,8 @@ def _kept(stamp: CommitStamp) -> frozenset[int]:
     return frozenset(int(version) for version in stamp.parameters.get(KEPT, "").split(",") if version)
 
 
-def entry_of(version: int, text: bytes, uri: str) -> LogEntry:
-    """Returns what a commit's text says. `uri` of the table."""
+def entry_of(version: int, text: bytes, uri: str, log: DatedLog | None = None) -> LogEntry:
+    """Returns what a commit's text says. `uri` of the table; `log` as for `walk`."""
     commit, root = read_commit(version, text), root_at(uri)
     actions, info = commit.actions, commit.info
     adds = {key_of(each.add.path, root): each.add.modification_time or 0 for each in actions if each.add is not None}
@@ -243,26 +275,5 @@ def entry_of(version: int, text: bytes, uri: str) -> LogEntry:
         frozenset(removes),
         frozenset(key_of(each.cdc.path, root) for each in actions if each.cdc is not None),
         tuple((each.txn.app_id, each.txn.version) for each in actions if each.txn is not None),
+        0 if log is None else log.written_at(version),
     )
-
-
-def expired_log(
-    listing: Sequence[StoredObject], below: int, before: datetime, readable: Callable[[int], bool]
-) -> tuple[str, ...]:
-    """Returns log objects that only versions older than `below` need and that are older than that moment, oldest first.
-
-    A checkpoint replaces them: it is itself older than `before`, so every version that becomes unreadable had been
-    replaced by then.
-
-    Args:
-        readable: whether a version's checkpoint can be read; called only before removing something because of it.
-    """
-    old = [
-        (version, found.key) for found in listing if (version := version_of(found.key)) is not None and found.modified <= before
-    ]
-    whole = checkpoints(listing).items()
-    for start in sorted((version for version, written in whole if version <= below and written <= before), reverse=True):
-        expired = tuple(key for version, key in sorted(old) if version < start)
-        if not expired or readable(start):
-            return expired
-    return ()

@@ -146,9 +146,9 @@ def forget_moved(warehouse: Warehouse, noted: Iterable[FloorNote]) -> None:
         table = catalog.tables.get(one.target.scope.table)
         if table is None or table.log_id != one.target.app_id.rpartition("/")[2]:
             continue
-        now = warehouse.target_of(catalog, table, one.target.scope.user)
-        if now.location != one.target.location:
-            forget(now, one.known.watermark)
+        user = one.target.scope.user
+        if warehouse.location_of(catalog, table, user) != one.target.location:
+            forget(warehouse.bare_target(catalog, table, user), one.known.watermark)
 
 
 def not_moved(warehouse: Warehouse, looked: Sequence[FloorNote]) -> list[FloorNote]:
@@ -159,7 +159,7 @@ def not_moved(warehouse: Warehouse, looked: Sequence[FloorNote]) -> list[FloorNo
     return [
         one
         for one, table in found
-        if table is not None and warehouse.bare_target(catalog, table, one.target.scope.user).location == one.target.location
+        if table is not None and warehouse.location_of(catalog, table, one.target.scope.user) == one.target.location
     ]
 
 

@@ -19,8 +19,9 @@ from lakewarden.base.clock import NewId
 from lakewarden.base.scope import without_table
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.lifecycle.freezing import check_not_frozen
+from lakewarden.delta.replay.segment import LOG
 from lakewarden.delta.scope import open_scope
-from lakewarden.delta.timeline import Timeline, read_timeline
+from lakewarden.delta.timeline import DatedLog, Timeline, read_timeline
 from lakewarden.errors import AlreadyExists, Corrupt, InvalidArgument, NotFound
 from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore
 from lakewarden.storage.open import open_store
@@ -74,7 +75,8 @@ def timeline_now(target: ScopeTarget) -> Timeline:
     table = open_scope(target)
     if table is None:
         raise without_table(target.scope)
-    return read_timeline(open_store(target.location), table.version, open_store(target.location).list(""))
+    store = open_store(target.location)
+    return read_timeline(store, table.version, DatedLog(store.list(LOG)))
 
 
 def drop_tag(state: ObjectStore, table_id: str, user: str | None, name: str) -> None:

@@ -100,7 +100,7 @@ class PackRule(UpkeepRule):
 
     @property
     def loosest(self) -> PackRule:
-        return replace(self, ratio=0.0)
+        return PackRule(self.target_file_size, self.min_gain)
 
     @property
     def number(self) -> int:

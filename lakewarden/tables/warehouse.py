@@ -185,11 +185,19 @@ class Warehouse:
         """Returns the same without the floor of the scope's table, and reads nothing."""
         return self.target_on(self._storage_id(catalog, table, user), catalog, table, user)
 
+    def location_of(self, catalog: Catalog, table: Table, user: str | None) -> Location:
+        """Returns where the scope's Delta table is, or would be, and reads nothing."""
+        return self._location_on(catalog.storages[self._storage_id(catalog, table, user)], Scope(table.name, user), table)
+
+    def _location_on(self, storage: Storage, scope: Scope, table: Table) -> Location:
+        template = storage.shared_template if table.type == "SHARED" else storage.user_template
+        return self.location(storage).below(scope_path(template, scope, storage.folds_case))
+
     def target_on(self, storage_id: str, catalog: Catalog, table: Table, user: str | None) -> ScopeTarget:
         """Returns the same as if the scope were on that storage, of whose tables nothing is known."""
         scope = Scope(table.name, user)
         storage = catalog.storages[storage_id]
-        location = self.location(storage).below(_path(storage, table, scope))
+        location = self._location_on(storage, scope, table)
         app_id = f"lakewarden/{self.id}/{table.log_id}"
         return ScopeTarget(
             scope=scope,
@@ -214,9 +222,10 @@ class Warehouse:
 
     def kept_settings(self, catalog: Catalog) -> KeptSettings:
         """Returns the settings that all processes go by, and warns where this one's own say something else."""
-        for name in contradictions(catalog, self.settings):
-            _warn_of(self.uri, name, kept_settings(catalog, self.settings).text(name))
-        return kept_settings(catalog, self.settings)
+        found = kept_settings(catalog, self.settings)
+        for name in contradictions(found, self.settings):
+            _warn_of(self.uri, name, found.text(name))
+        return found
 
     def target_file_size(self, table: Table) -> int:
         """Returns the bytes of the files that optimize writes."""
@@ -302,11 +311,6 @@ def check_scope(table: Table, scope: Scope) -> None:
         if scope.user is None:
             raise InvalidArgument(f"{table.name} is a {table.type} table: name the user")
         check_user(scope.user)
-
-
-def _path(storage: Storage, table: Table, scope: Scope) -> str:
-    template = storage.shared_template if table.type == "SHARED" else storage.user_template
-    return scope_path(template, scope, storage.folds_case)
 
 
 def live_tables(catalog: Catalog) -> list[Table]:

@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakewarden.catalog.target import ScopeTarget
-from lakewarden.delta.commit_log.commits import commit_name
 from lakewarden.delta.lifecycle.fence import fence
+from lakewarden.delta.replay.segment import commit_name
 from lakewarden.errors import Conflict
 from lakewarden.storage.objects import keys_of
 from lakewarden.storage.open import open_store

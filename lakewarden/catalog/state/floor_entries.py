@@ -148,6 +148,8 @@ SCHEMA = pa.schema(
 """`scope` is the keyed hash of the user, or of the empty name when the table has one scope. Sorted by `scope`, each once.
 Holds only counts, versions and times: no value of a row, and no name. `looked_at` is `UNSEEN` where there is no `UpkeepNote`."""
 
+_NAMES = SCHEMA.names
+
 Numbers = NDArray[np.int64]
 Rows = NDArray[np.bool_]
 _Halves = NDArray[np.uint64]
@@ -161,10 +163,14 @@ class KnownScopes:
 
     def __init__(self, table: pa.Table) -> None:
         """`table` is sorted by `scope`; the columns of `UpkeepNote` may be missing."""
-        for name in (name for name in UPKEEP if name not in table.column_names):
+        there = table.column_names
+        for name in (name for name in UPKEEP if name not in there):
             table = table.append_column(name, _column(name, np.full(table.num_rows, _NONE[name])))
-        self.table = table.select(SCHEMA.names).combine_chunks()
-        self._high, self._low = _halves(self.table)
+        self.table = (table if there == _NAMES else table.select(_NAMES)).combine_chunks()
+
+    @cached_property
+    def _hashes(self) -> tuple[_Halves, _Halves]:
+        return _halves(self.table)
 
     @classmethod
     def of(cls, known: Mapping[str, KnownState]) -> KnownScopes:
@@ -220,7 +226,7 @@ class KnownScopes:
 
     @cached_property
     def _columns(self) -> dict[str, Numbers]:
-        return {name: values(self.table.column(name)) for name in SCHEMA.names[1:]}
+        return {name: values(self.table.column(name)) for name in _NAMES[1:]}
 
     @property
     def shortest(self) -> pa.Table:
@@ -229,7 +235,7 @@ class KnownScopes:
         return self.table if known else self.table.drop_columns(list(AMOUNTS))
 
     def without_upkeep(self) -> KnownScopes:
-        return KnownScopes(self.table.select(SCHEMA.names[: -len(UPKEEP)]))
+        return KnownScopes(self.table.select(_NAMES[: -len(UPKEEP)]))
 
     def only(self, rows: Rows) -> KnownScopes:
         """Returns the notes in these rows."""
@@ -246,7 +252,7 @@ class KnownScopes:
         theirs = others.among(self.table.column("scope").combine_chunks())
         same = self.among(theirs.table.column("scope").combine_chunks())  # in the order of `theirs`
         changed = np.zeros(len(same), np.bool_)
-        for name in SCHEMA.names[1:]:
+        for name in _NAMES[1:]:
             changed |= same[name] != theirs[name]
         left = pc.invert(pc.is_in(self.table.column("scope"), value_set=theirs.table.column("scope").combine_chunks()))
         return KnownScopes(pa.concat_tables([self.table.filter(left), same.only(changed).table]).sort_by("scope"))
@@ -263,10 +269,11 @@ class KnownScopes:
     def _row(self, mark: str) -> int | None:
         key = bytes.fromhex(mark)
         high, low = np.uint64(int.from_bytes(key[:8], "big")), np.uint64(int.from_bytes(key[8:], "big"))
-        row = int(self._high.searchsorted(high))  # the method: numpy's function takes twice as long
+        highs, lows = self._hashes
+        row = int(highs.searchsorted(high))  # the method: numpy's function takes twice as long
         # Hashes are 128 bits in two columns; several may share the first half.
-        while row < len(self._high) and self._high[row] == high:
-            if self._low[row] == low:
+        while row < len(highs) and highs[row] == high:
+            if lows[row] == low:
                 return row
             row += 1
         return None

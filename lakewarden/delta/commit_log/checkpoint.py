@@ -23,11 +23,11 @@ from deltalake import DeltaTable, Schema
 
 from lakewarden.base.connection import Location
 from lakewarden.delta.commit_log.commit_chains import CHAINS
-from lakewarden.delta.commit_log.commits import LAST_CHECKPOINT, LOG, CommitLog, checkpoint_name, commit_name
+from lakewarden.delta.commit_log.commits import CommitLog
 from lakewarden.delta.commit_log.damage import last_checkpoint, leads_nowhere
 from lakewarden.delta.failures import delta_errors
 from lakewarden.delta.replay.log_state import replay
-from lakewarden.delta.replay.segment import LogFiles
+from lakewarden.delta.replay.segment import LAST_CHECKPOINT, LOG, LogFiles, checkpoint_name, commit_name
 from lakewarden.delta.uri import delta_uri
 from lakewarden.errors import Corrupt, LakewardenError
 from lakewarden.storage.clients import OUTAGES

@@ -8,10 +8,8 @@ from hashlib import sha256
 from lakewarden.delta.commit_log.stamp import CommitStamp
 from lakewarden.delta.partitions import Partition
 from lakewarden.delta.replay.actions import CommitActions, read_commit
-from lakewarden.delta.replay.segment import LAST_CHECKPOINT, LOG, checkpoint_name, commit_name
+from lakewarden.delta.replay.segment import LOG, commit_name
 from lakewarden.storage.objects import Missing, ObjectStore, StoredObject
-
-__all__ = ["LAST_CHECKPOINT", "LOG", "CommitLog", "checkpoint_name", "commit_name", "is_fence", "without_nested"]
 
 
 def is_fence(commit: CommitActions) -> bool:

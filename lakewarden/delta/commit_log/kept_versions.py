@@ -21,13 +21,12 @@ from lakewarden.base.recent import Recent
 from lakewarden.catalog.state.floor_entries import NOTHING
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.commit_log.commit_chains import CHAINS
-from lakewarden.delta.commit_log.commits import LOG, commit_name
 from lakewarden.delta.commit_log.signature import verified
 from lakewarden.delta.commit_log.snapshot import MOST_KEPT, Snapshot
 from lakewarden.delta.commit_log.version import LogVersion
 from lakewarden.delta.parquet.said_bounds import SaidEnds, said_ends
 from lakewarden.delta.replay.log_state import LogState, replay
-from lakewarden.delta.replay.segment import leading_version
+from lakewarden.delta.replay.segment import LOG, commit_name, leading_version
 from lakewarden.errors import Corrupt
 from lakewarden.storage.location import local_path
 from lakewarden.storage.objects import Missing, ObjectStore, keys_of

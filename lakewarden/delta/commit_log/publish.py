@@ -15,9 +15,9 @@ from hashlib import sha256
 
 from lakewarden.base.connection import Location
 from lakewarden.base.faults import Reach, no_faults
-from lakewarden.delta.commit_log.commits import LOG, commit_name
 from lakewarden.delta.commit_log.damage import check_name
 from lakewarden.delta.failures import delta_errors
+from lakewarden.delta.replay.segment import LOG, commit_name
 from lakewarden.errors import Conflict, StorageUnavailable
 from lakewarden.storage.disk import is_named, write_all
 from lakewarden.storage.location import local_path

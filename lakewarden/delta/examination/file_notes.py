@@ -153,7 +153,7 @@ def _outside_notes(found: Sequence[tuple[str, str]]) -> Iterator[Note]:
 
 def _leads_out(key: str, path: str, location: Location) -> str | None:
     try:
-        check_inside(key, path, location)
+        check_inside(key, path, location.uri)
     except OutsideTable as error:
         return error.message
     return None

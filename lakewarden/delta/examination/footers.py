@@ -58,7 +58,7 @@ def _look(
     if size is None:
         return "", ""
     try:
-        check_inside(key, path, state.location)
+        check_inside(key, path, state.location.uri)
         rows = _rows(store, key, size)
     except (Missing, OutsideTable):
         return "", ""

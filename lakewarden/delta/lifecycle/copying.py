@@ -54,7 +54,7 @@ def copy_table(table: ScopeTable, target: ObjectStore, folder: str, reach: Reach
     # the log last: a reader never sees files that are not there yet
     for path in [*sorted(live | named), *keys_of(store, _FILES), *log]:
         try:
-            data = store.get(check_inside(path, path, location))
+            data = store.get(check_inside(path, path, location.uri))
         except Missing:
             if path in live:
                 raise Conflict(f"{table.uri}/{path} vanished while it was copied; try again") from None
@@ -123,6 +123,6 @@ def _inside(named: Iterator[_Named], location: Location) -> set[str]:
 def _places(named: _Named, location: Location) -> Iterator[str]:
     """Where the file is, and its vector if that is in a file of its own."""
     key, path, vector = named
-    yield check_inside(key, path, location)
+    yield check_inside(key, path, location.uri)
     if vector is not None and (place := vector_key(vector, location)) is not None:
         yield place

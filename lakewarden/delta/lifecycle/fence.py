@@ -7,18 +7,17 @@ fence once no process can hold such a snapshot any more (delta/lifecycle/sweep.p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from lakewarden.base.attempts import Attempts
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.commit_log.actions import CommitChange
-from lakewarden.delta.commit_log.commits import LAST_CHECKPOINT, LOG
 from lakewarden.delta.commit_log.committing import Committer, TooLate, check_held
 from lakewarden.delta.commit_log.damage import leads_nowhere
-from lakewarden.delta.commit_log.publish import version_of_unnamed
+from lakewarden.delta.commit_log.publish import Still, version_of_unnamed
 from lakewarden.delta.commit_log.stamp import DROP, ERASE, CommitStamp
 from lakewarden.delta.lifecycle.create import create_table
-from lakewarden.delta.replay.segment import LogFiles, leading_version
+from lakewarden.delta.replay.segment import LAST_CHECKPOINT, LOG, LogFiles, leading_version
 from lakewarden.delta.scope import begun_anew, open_place
 from lakewarden.delta.table import ScopeTable, check_whole
 from lakewarden.errors import Conflict, Corrupt
@@ -26,8 +25,6 @@ from lakewarden.storage.disk import remove_all_leftovers, remove_emptied_directo
 from lakewarden.storage.objects import ObjectStore, keys_of
 from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import Steps
-
-Still = Callable[[], None]
 
 
 def fence(target: ScopeTarget, by: Committer) -> Steps[int | None]:

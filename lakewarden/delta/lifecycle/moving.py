@@ -17,12 +17,12 @@ from lakewarden.base.connection import Location
 from lakewarden.base.faults import Reach, no_faults
 from lakewarden.base.threads import at_once
 from lakewarden.catalog.target import ScopeTarget
-from lakewarden.delta.commit_log.commits import LOG
 from lakewarden.delta.commit_log.committing import Committer, TooLate, check_held
 from lakewarden.delta.commit_log.kept_versions import NAME as MANIFEST
 from lakewarden.delta.lifecycle.freezing import is_left
 from lakewarden.delta.parquet.files import CHANGE_FOLDER
 from lakewarden.delta.replay.paths import check_inside
+from lakewarden.delta.replay.segment import LOG
 from lakewarden.delta.scope import open_scope
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import Conflict, Corrupt, InUse
@@ -165,7 +165,7 @@ class _Copier:
     def _copy(self, name: str) -> int | None:
         """Its bytes; None where it is gone. Raises `OutsideTable` at a link that leads out of the table."""
         try:
-            data = self._from.get(check_inside(name, name, self._source))
+            data = self._from.get(check_inside(name, name, self._source.uri))
         except Missing:
             if name in self._live:
                 raise Conflict(f"{self._from.uri}/{name} vanished while it was copied; try again") from None

@@ -8,16 +8,17 @@ version, and that one last: whatever dies in between leaves a table that says wh
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from datetime import datetime
 from typing import Literal
 
 from lakewarden.base.connection import Location
 from lakewarden.base.faults import Reach, no_faults
-from lakewarden.delta.commit_log.commits import LOG, CommitLog, checkpoint_name, without_nested
+from lakewarden.delta.commit_log.commits import CommitLog, without_nested
 from lakewarden.delta.commit_log.committing import SWEPT, Committer
+from lakewarden.delta.commit_log.publish import Still
 from lakewarden.delta.commit_log.stamp import SWEEP, CommitStamp
 from lakewarden.delta.parquet.files import CHANGE_FOLDER, SHUFFLE
+from lakewarden.delta.replay.segment import LOG, checkpoint_name
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import Conflict
 from lakewarden.storage.disk import remove_empty_directories
@@ -28,8 +29,6 @@ from lakewarden.storage.steps import Steps
 _DATA = re.compile(rf"({CHANGE_FOLDER}/)?((batch-\d+-[0-9a-f]{{32}}|[^/=]+=[^/]+)/)*[^/]+\.parquet|{SHUFFLE.pattern}")
 """Data and change files, also those in directories of flushes and of partitions, and what was to become data files; what else is
 deeper may be another scope."""
-
-Still = Callable[[], None]
 
 Fate = Literal["gone", "in use", "too young"]
 """Of a place in which a fence was: nothing is there any more; a table was started again on it; something is not old enough."""

@@ -8,7 +8,6 @@ from functools import cached_property
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lakewarden.base.connection import Location
 from lakewarden.delta.failures import file_errors
 from lakewarden.delta.parquet.files import COLUMNS_KEY, columns_sum
 from lakewarden.delta.parquet.fitting import constant, field_id, fitted
@@ -22,15 +21,11 @@ from lakewarden.storage.objects import Missing, ObjectStore
 class OpenDataFile:
     """A data file whose footer has been read."""
 
-    def __init__(self, path: str, parquet: pq.ParquetFile, partition: Partition = NO_PARTITION) -> None:
+    def __init__(self, path: str, parquet: pq.ParquetFile, footer: Footer, partition: Partition) -> None:
         self._path = path
         self._parquet = parquet
         self._partition = partition
-
-    @cached_property
-    def footer(self) -> Footer:
-        with file_errors(self._path):
-            return footer_of(self._parquet.metadata)
+        self.footer = footer
 
     @cached_property
     def _schema(self) -> pa.Schema:
@@ -58,8 +53,9 @@ class OpenDataFile:
         return self._stored().replace_schema_metadata() if self._is_as(wanted) else self.read(wanted, column_ids)
 
     def _is_as(self, wanted: pa.Schema) -> bool:
-        """Whether it is a file of ours with exactly these columns, as most files are."""
-        found = self._schema.remove_metadata()
+        """Whether it is a file of ours with exactly these columns, as most files are: garbled ones are others."""
+        with file_errors(self._path):
+            found = self._parquet.schema_arrow.remove_metadata()
         return found.equals(wanted, check_metadata=True) and self.footer.schema_version is not None
 
     def columns(self, names: Sequence[str], column_ids: Mapping[str, int], *, use_threads: bool = False) -> pa.Table:
@@ -119,11 +115,12 @@ def open_file(store: ObjectStore, path: str, partition: Partition = NO_PARTITION
         OutsideTable: the path leads outside the table, as a shallow clone's do.
     """
     try:
-        source = store.source(check_inside(path, path, Location(store.uri)))
+        source = store.source(check_inside(path, path, store.uri))
     except Missing:
         raise Corrupt(f"the data file {path} is named by the table and missing") from None
     with file_errors(path):
         # a path would be looked up as one of any file system first: a quarter of what a small file takes
         reader = pa.BufferReader(source) if isinstance(source, bytes) else pa.OSFile(source, "r")
         parquet = pq.ParquetFile(reader, pre_buffer=False, coerce_int96_timestamp_unit="us", page_checksum_verification=True)
-    return OpenDataFile(path, parquet, partition)
+        footer = footer_of(parquet.metadata)
+    return OpenDataFile(path, parquet, footer, partition)

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import datetime
 from itertools import accumulate, takewhile
 
 from lakewarden.base.clock import to_millis
-from lakewarden.delta.commit_log.commits import commit_name
-from lakewarden.delta.timeline import LogEntry, Timeline, entry_of, readable_commits, readable_from, walk
-from lakewarden.storage.objects import Missing, ObjectStore, StoredObject
+from lakewarden.delta.replay.segment import commit_name
+from lakewarden.delta.timeline import DatedLog, LogEntry, Timeline, entry_of, walk
+from lakewarden.storage.objects import Missing, ObjectStore
 
 SHORT = 256
 """Commits of a log that is read as a whole: a search would save little, and whatever the clocks were, it is right."""
@@ -24,25 +23,19 @@ SKEW = 10 * 60 * 1000
 """Milliseconds by which clocks of writers and of the store may differ. All commits so close to the moment are read."""
 
 
-def timeline_about(
-    store: ObjectStore, newest: int, listing: Sequence[StoredObject], moment: datetime, at_once: int = 1
-) -> Timeline | None:
+def timeline_about(store: ObjectStore, newest: int, log: DatedLog, moment: datetime, at_once: int = 1) -> Timeline | None:
     """Returns what `Timeline.at` needs for that moment; None where the whole log has to be read.
 
     Which versions a vacuum has given up is unknown to it: their files may be missing.
     """
-    versions = readable_commits(listing, newest)
+    versions = log.readable_commits(newest)
     if len(versions) <= SHORT:
         return None
-    stored = {found.key: to_millis(found.modified) for found in listing}
     looked: dict[int, LogEntry] = {}
-
-    def dated(entry: LogEntry) -> LogEntry:
-        return replace(entry, stored=stored[commit_name(entry.version)])
 
     def time(version: int) -> int:
         if version not in looked:
-            looked[version] = dated(entry_of(version, store.get(commit_name(version)), store.uri))
+            looked[version] = entry_of(version, store.get(commit_name(version)), store.uri, log)
         return looked[version].at
 
     at = to_millis(moment)
@@ -56,9 +49,9 @@ def timeline_about(
     if not _ascend([looked[version] for version in sorted(looked)]):
         return None
     near = versions[max(0, first - 1) : end]
-    back = takewhile(lambda entry: entry.version >= near.start, walk(store, near.stop - 1, at_once))
-    entries = tuple(map(dated, back))[::-1] if near else ()
-    return Timeline(entries, newest, readable_from(listing, newest), frozenset())
+    back = takewhile(lambda entry: entry.version >= near.start, walk(store, near.stop - 1, at_once, log))
+    entries = tuple(back)[::-1] if near else ()
+    return Timeline(entries, newest, log.readable_from(newest), frozenset())
 
 
 def _ascend(entries: Sequence[LogEntry]) -> bool:

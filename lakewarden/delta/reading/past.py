@@ -8,13 +8,13 @@ from datetime import datetime
 from lakewarden.base.clock import from_millis, to_millis
 from lakewarden.base.scope import without_table
 from lakewarden.catalog.target import ScopeTarget
-from lakewarden.delta.commit_log.commits import LOG
 from lakewarden.delta.parquet.files import DataFile, NewFile
 from lakewarden.delta.past import AsOf
 from lakewarden.delta.reading.moments import timeline_about
+from lakewarden.delta.replay.segment import LOG
 from lakewarden.delta.scope import open_scope
 from lakewarden.delta.table import ScopeTable
-from lakewarden.delta.timeline import Timeline, read_timeline
+from lakewarden.delta.timeline import DatedLog, Timeline, read_timeline
 from lakewarden.errors import Corrupt, LakewardenError, NotFound
 from lakewarden.storage.objects import keys_of
 from lakewarden.storage.open import open_store
@@ -39,9 +39,9 @@ def open_past(target: ScopeTarget, as_of: AsOf, now: datetime) -> ScopeTable:
     newest = _newest(target)
     store = open_store(target.location)
     at_once = 1 if target.on_disk else _AT_ONCE
-    listing = store.list(LOG)
-    timeline = timeline_about(store, newest.version, listing, as_of.moment, at_once)
-    timeline = timeline or read_timeline(store, newest.version, listing, at_once)
+    log = DatedLog(store.list(LOG))
+    timeline = timeline_about(store, newest.version, log, as_of.moment, at_once)
+    timeline = timeline or read_timeline(store, newest.version, log, at_once)
     if as_of.moment > now and timeline.entries and to_millis(as_of.moment) > (last := timeline.entries[-1].at):
         raise NotFound(
             f"{target.scope} as of {as_of}: that is still to come, and more may be written until then; its newest version"
@@ -73,7 +73,7 @@ def _check_not_erased(target: ScopeTarget, table: ScopeTable) -> None:
     if table.version == newest.version or newest.files():
         return
     store = open_store(target.location)
-    if not read_timeline(store, newest.version, store.list(LOG)).has(table.version):
+    if not read_timeline(store, newest.version, DatedLog(store.list(LOG))).has(table.version):
         raise gone(target, newest, f"version {table.version} was removed")
 
 
@@ -82,7 +82,7 @@ def _reason(target: ScopeTarget, version: int, error: LakewardenError) -> Lakewa
     if version > newest.version:
         return gone(target, newest, f"there is no version {version}")
     store = open_store(target.location)
-    if read_timeline(store, newest.version, store.list(LOG)).has(version):
+    if read_timeline(store, newest.version, DatedLog(store.list(LOG))).has(version):
         return error
     return gone(target, newest, f"version {version} was removed by a vacuum, or is no longer in the log")
 
@@ -108,7 +108,7 @@ def gone(target: ScopeTarget, newest: ScopeTable, what: str) -> NotFound:
     """Returns the refusal, with the versions that can be read."""
     store = open_store(target.location)
     listing = store.list("")
-    timeline = read_timeline(store, newest.version, listing)
+    timeline = read_timeline(store, newest.version, DatedLog(listing))
     return NotFound(f"{target.scope}: {what}; {versions_left(newest, timeline, frozenset(found.key for found in listing))}")
 
 

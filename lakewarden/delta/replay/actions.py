@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from hashlib import sha256
 from io import BytesIO
 
@@ -172,7 +173,7 @@ class CommitActions:
     unknown: frozenset[str]
     """Actions that Delta's protocol does not name."""
 
-    @property
+    @cached_property
     def info(self) -> dict[str, object]:
         """Its `commitInfo`; empty where its writer left none."""
         found = next((bytes(each.commit_info) for each in self.actions if each.commit_info), b"{}")

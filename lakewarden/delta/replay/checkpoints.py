@@ -115,7 +115,7 @@ def sidecar_name(sidecar: Sidecar, location: Location) -> str:
     """Its key. A path without a directory is a name below `_sidecars`; an absolute one may lead there, too."""
     key = key_of(sidecar.path, root_of(location))
     name = key if key.startswith(f"{SIDECARS}/") else f"{SIDECARS}/{key}"
-    return check_inside(key if key.startswith("/") or "://" in key else name, sidecar.path, location)
+    return check_inside(key if key.startswith("/") or "://" in key else name, sidecar.path, location.uri)
 
 
 def _read_json(checkpoint: Checkpoint, name: str, data: bytes, log: LogObjects) -> None:

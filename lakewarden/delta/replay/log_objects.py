@@ -53,7 +53,7 @@ class LogObjects:
             data = self.store.get_range(name, 0, most + 1)
             size = len(data)
         else:
-            check_inside(name, name, self.location)
+            check_inside(name, name, self.location.uri)
             size = _size(f"{self._root}/{name}", name)
             data = b"" if size > most else self.store.get(name)
         if size > most:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import pyarrow as pa
 
@@ -76,17 +77,26 @@ class LogState:
         """SHA-256 of the commit that made it; empty where that has left the log."""
         return "" if self.newest is None else self.newest.digest
 
+    @property
+    def keys(self) -> frozenset[str]:
+        """Of the live files."""
+        found: Any = self.files.column("key")
+        return frozenset(found.to_pylist())
+
     @cached_property
     def commit_info(self) -> dict[str, object]:
         return {} if self.newest is None else self.newest.info
 
 
-def replay(location: Location, version: int | None = None, *, commits_only: bool = False) -> LogState | None:
+def replay(
+    location: Location, version: int | None = None, listed: LogFiles | None = None, *, commits_only: bool = False
+) -> LogState | None:
     """Reads a version of the table, or its newest; None where there is no table.
 
     A commit on a disk that is torn, with nothing but torn ones above, is passed over: a power cut left it (`LogState.torn`).
 
     Args:
+        listed: what a listing that was just made shows of the log.
         commits_only: without the checkpoints, where every commit is there.
 
     Raises:
@@ -97,7 +107,7 @@ def replay(location: Location, version: int | None = None, *, commits_only: bool
         StorageUnavailable, StorageRefused: the log can't be listed or read.
     """
     log = LogObjects(location)
-    files = log.files()
+    files = listed or log.files()
     try:
         return _version(log, files, version, commits_only)
     except Corrupt:

@@ -61,27 +61,28 @@ def root_at(uri: str) -> str:
     return canonical(uri) if path is None else str(path)
 
 
-def check_inside(key: str, path: str, location: Location) -> str:
+def check_inside(key: str, path: str, table: str) -> str:
     """Returns the key. Call this before a file that a log names is opened.
 
     Args:
         key: as `key_of` returns it.
         path: as the log has it.
+        table: its URI.
 
     Raises:
         OutsideTable: it leads out of the table's directory: in this spelling, where it is escaped more than once, or by a link.
     """
     if not _PLAIN.fullmatch(key):
-        _check_spellings(key, path, location)
-    root = local_path(location.uri)
+        _check_spellings(key, path, table)
+    root = local_path(table)
     if root is not None:
         _check_links(str(root), key, path)
     return key
 
 
-def _check_spellings(key: str, path: str, location: Location) -> None:
+def _check_spellings(key: str, path: str, table: str) -> None:
     if len(key) > _LONGEST or "\0" in key or key.startswith("/") or _URI.match(key) or any(map(_is_step, key.split("/"))):
-        raise _outside(path, location.uri)
+        raise _outside(path, table)
 
 
 def _is_step(part: str) -> bool:

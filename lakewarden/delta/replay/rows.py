@@ -86,9 +86,9 @@ def _rows(file: LiveFile, columns: DeltaColumns, store: ObjectStore, location: L
 
 def _source(file: LiveFile, store: ObjectStore, location: Location) -> str | bytes:
     """A file by its path, and where that is not there, by what a writer who did not escape it meant."""
-    for key in dict.fromkeys((check_inside(file.key, file.path, location), file.path)):
+    for key in dict.fromkeys((check_inside(file.key, file.path, location.uri), file.path)):
         try:
-            return store.source(check_inside(key, file.path, location))
+            return store.source(check_inside(key, file.path, location.uri))
         except Missing:
             continue
     raise Corrupt(f"hollow: the data file {file.key} of {location.uri} is named by the log and missing")

@@ -75,9 +75,9 @@ def vector_key(vector: Vector, location: Location) -> str | None:
         case "u":
             prefix, digits = text[:-_ID_DIGITS], text[-_ID_DIGITS:]
             name = f"deletion_vector_{uuid.UUID(bytes=_exactly(z85(digits), 16))}.bin"
-            return check_inside(f"{prefix}/{name}" if prefix else name, text, location)
+            return check_inside(f"{prefix}/{name}" if prefix else name, text, location.uri)
         case "p":
-            return check_inside(key_of(text, root_of(location)), text, location)
+            return check_inside(key_of(text, root_of(location)), text, location.uri)
     raise Unsupported(f"unknown-storage-type: a deletion vector of {location.uri} is stored as {vector.storage_type[:20]!r}")
 
 

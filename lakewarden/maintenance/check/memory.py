@@ -94,16 +94,17 @@ def remember(warehouse: Warehouse, run: Run, operation: Operation, reports: Sequ
 def _remember(
     warehouse: Warehouse, run: Run, catalog: Catalog, table: Table, operation: Operation, reports: Iterable[ScopeReport]
 ) -> None:
-    targets = {
-        report.scope.user: (_target(warehouse, catalog, table, report.scope.user), report.fault)
+    faults = {
+        report.scope.user: report.fault
         for report in reports
         if (report.scope.user is not None) == can(table.type, "a scope per user")  # otherwise of the table's log
     }
-    results = [_failed(target, operation, fault) for target, fault in targets.values() if fault is not None]
-    changed = {warehouse.erasures.mark(user or ""): target for user, (target, fault) in targets.items() if fault is None}
-    if changed:
-        before = warehouse.failed_checks.of(table.id)
-        results += _rechecked(warehouse, run, table, [target for mark, target in changed.items() if mark in before])
+    target = partial(_target, warehouse, catalog, table)
+    results = [_failed(target(user), operation, fault) for user, fault in faults.items() if fault is not None]
+    changed = [user for user, fault in faults.items() if fault is None]
+    if changed and (before := warehouse.failed_checks.of(table.id)):
+        again = [target(user) for user in changed if warehouse.erasures.mark(user or "") in before]
+        results += _rechecked(warehouse, run, table, again)
     if results:
         warehouse.failed_checks.record(table.id, results)
 

@@ -15,11 +15,11 @@ from lakewarden.delta.lifecycle.freezing import is_frozen
 from lakewarden.delta.row_rules import rules_of
 from lakewarden.delta.scope import check_owner, copied_from, open_place, what_is_lost
 from lakewarden.delta.table import ScopeTable
-from lakewarden.delta.timeline import read_timeline
+from lakewarden.delta.timeline import DatedLog, read_timeline
 from lakewarden.errors import Corrupt, LakewardenError, Unsupported
 from lakewarden.log.position import LAST_POSITION, NOTHING, end_of
 from lakewarden.maintenance.check.rows import row_facts
-from lakewarden.maintenance.vacuum.unreferenced_files import described, orphans, stray_files, unnamed_commits
+from lakewarden.maintenance.vacuum.unreferenced_files import described, orphans, stray_files, table_files, unnamed_commits
 from lakewarden.storage.open import open_store
 from lakewarden.tables.fanout import fault_of
 
@@ -173,8 +173,8 @@ def _damage(task: CheckTask) -> str:
 def _orphans(task: CheckTask, table: ScopeTable) -> str:
     """Crashes leave them. They are harmless and a vacuum removes them, so they are reported and are not a failure."""
     listing = open_store(task.target.location).list("")
-    timeline = read_timeline(open_store(task.target.location), table.version, listing)
-    lost = orphans(listing, timeline, frozenset(file.path for file in table.files()))
+    timeline = read_timeline(open_store(task.target.location), table.version, DatedLog(listing))
+    lost = orphans(table_files(listing), timeline, frozenset(file.path for file in table.files()))
     stray = stray_files(listing, task.target, [table], task.hot_files)
     parts = (
         described(lost, "no commit names", task.now),

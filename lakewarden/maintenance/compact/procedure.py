@@ -38,6 +38,8 @@ from lakewarden.tables.warehouse import Warehouse
 class CompactWork(PartitionWork):
     """Each of `runs`, newest first and of one partition, is merged into one file."""
 
+    operation = "compact"
+
     runs: tuple[tuple[DataFile, ...], ...] = ()
 
     def run(self, *, job_id: str, clock: Clock, new_id: NewId) -> Steps[ScopeReport]:
@@ -54,7 +56,7 @@ def plan_compact(target: ScopeTarget, options: CompactOptions, *, clock: Clock) 
     now = clock()
     table = open_scope(target)
     if table is None:
-        return CompactWork(target=target, operation="compact", planned_at=now, version=None, nothing="nothing was flushed yet")
+        return CompactWork(target=target, planned_at=now, nothing="nothing was flushed yet")
     table.check_plain()
     rule, where = options.rule(target.rules.tail), options.where or ""
     files = files_where(table, live_schema(target, table).schema, where) if where else table.files()
@@ -132,11 +134,8 @@ def _plan(
     become = "one" if len(runs) == 1 else f"{len(runs)}, one in each partition"
     return CompactWork(
         target=target,
-        operation="compact",
         planned_at=now,
-        version=table.version,
         table=table,
-        state=table.state(target.app_id),
         parameters=parameters,
         nothing=nothing,
         summary=f"the {len(selected)} newest files, {rows} rows in {size} bytes, become {become}",

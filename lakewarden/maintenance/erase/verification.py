@@ -118,4 +118,4 @@ def _traces(warehouse: Warehouse, user: str) -> Iterator[bool]:
 
 
 def _files(warehouse: Warehouse, catalog: Catalog, table: Table, user: str) -> list[str]:
-    return keys_of(open_store(warehouse.bare_target(catalog, table, user).location))
+    return keys_of(open_store(warehouse.location_of(catalog, table, user)))

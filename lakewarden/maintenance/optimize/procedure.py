@@ -47,6 +47,8 @@ class OptimizeWork(PartitionWork):
     """`bins`, each within a partition, are rewritten: to one file each when packing, to several for a Z-order, which has a bin
     for each run of a partition's files."""
 
+    operation = "optimize"
+
     zorder: tuple[str, ...] = ()
     spread: Run | None = field(default=None, repr=False, compare=False)
     """Where the bins are written side by side; without it they are written here, one after the other."""
@@ -79,19 +81,13 @@ def plan_optimize(target: ScopeTarget, options: OptimizeOptions, *, clock: Clock
     now = clock()
     table = open_scope(target)
     if table is None:
-        nothing = "nothing was flushed yet"
-        return OptimizeWork(
-            target=target, operation="optimize", planned_at=now, version=None, parameters=parameters, nothing=nothing
-        )
+        return OptimizeWork(target=target, planned_at=now, parameters=parameters, nothing="nothing was flushed yet")
     live_target = live_schema(target, table)
     check_columns(live_target.schema, options.zorder)
     base = OptimizeWork(
         target=target,
-        operation="optimize",
         planned_at=now,
-        version=table.version,
         table=table,
-        state=table.state(target.app_id),
         parameters=parameters,
         zorder=options.zorder,
         where=options.where or "",
@@ -123,11 +119,8 @@ def replan_optimize(
     check_columns(live_schema(sized, table).schema, options.zorder)
     return OptimizeWork(
         target=sized,
-        operation="optimize",
         planned_at=now,
-        version=table.version,
         table=table,
-        state=table.state(target.app_id),
         parameters=planned.parameters,
         summary=planned.summary,
         metrics=planned.metrics,

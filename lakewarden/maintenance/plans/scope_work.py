@@ -6,6 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import cached_property
+from typing import ClassVar
 
 from lakewarden.base.clock import Clock, NewId
 from lakewarden.catalog.operations import Operation
@@ -26,13 +28,12 @@ from lakewarden.tables.fanout import Run
 class ScopeWork(ABC):
     """A plan for one scope; printed, it says what would be done, or why nothing is."""
 
+    operation: ClassVar[Operation]
     target: ScopeTarget
-    operation: Operation
     planned_at: datetime
     """From before the first look at the store on which the plan rests; by the clock with which it is run."""
-    version: int | None
-    """The Delta version that it was made from, and that it can be run on; None where the scope has no table."""
-    state: ScopeState | None = None
+    table: ScopeTable | None = field(default=None, repr=False, compare=False)
+    """The snapshot that was read; what the plan commits directly follows it. None where the scope has no table."""
     parameters: Mapping[str, str] = field(default_factory=dict)
     nothing: str = ""
     """Why there is nothing to do; empty where there is something."""
@@ -44,8 +45,15 @@ class ScopeWork(ABC):
     """The files that it would touch, relative to the scope."""
     remains: Remains | None = None
     """What a vacuum leaves."""
-    table: ScopeTable | None = field(default=None, repr=False, compare=False)
-    """The snapshot that was read; what the plan commits directly follows it."""
+
+    @property
+    def version(self) -> int | None:
+        """The Delta version that it was made from, and that it can be run on."""
+        return None if self.table is None else self.table.version
+
+    @cached_property
+    def state(self) -> ScopeState | None:
+        return None if self.table is None else self.table.state(self.target.app_id)
 
     def __str__(self) -> str:
         where = "no table" if self.version is None else f"version {self.version}"

@@ -83,5 +83,5 @@ def place_of(warehouse: Warehouse, catalog: Catalog, table: Table, user: str | N
     if not can(table.type, "cold tier"):
         return Location(warehouse.state.uri).below(warehouse.log(table).home)
     if user is not None:
-        return warehouse.target_of(catalog, table, user).location
+        return warehouse.location_of(catalog, table, user)
     return Location(table_place(catalog.storages[table.options.storage_id], table, warehouse.base))

@@ -96,7 +96,7 @@ def _report(
         return [_quiet(Scope(table.name), operation, place, reason, found.quiet)]
     opened = set(found.users)
     scopes = [scope for scope in scopes_of(warehouse, table, None) if scope.user not in opened]
-    places = [warehouse.bare_target(catalog, table, scope.user).location for scope in scopes]
+    places = [warehouse.location_of(catalog, table, scope.user) for scope in scopes]
     return [_quiet(scope, operation, place, reason, 1) for scope, place in zip(scopes, places, strict=True)]
 
 

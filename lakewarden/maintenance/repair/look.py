@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from lakewarden.delta.commit_log.commits import LOG
 from lakewarden.delta.commit_log.damage import LogDamage, damage_of
 from lakewarden.delta.parquet.files import DataFile
+from lakewarden.delta.replay.segment import LOG
 from lakewarden.delta.scope import copied_from
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import Corrupt

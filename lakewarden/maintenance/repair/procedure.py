@@ -33,7 +33,7 @@ def as_reports(warehouse: Warehouse, found: Sequence[RepairReport]) -> list[Scop
 def _report(warehouse: Warehouse, catalog: Catalog, one: RepairReport) -> ScopeReport:
     table = _table(catalog, one.scope.table)
     if one.subject == "scope":
-        place = warehouse.bare_target(catalog, table, one.scope.user).location
+        place = warehouse.location_of(catalog, table, one.scope.user)
     else:
         place = Location(warehouse.state.uri).below(warehouse.log(table).home)
     lost = {} if one.rows_lost is None else {"rows_lost": one.rows_lost}

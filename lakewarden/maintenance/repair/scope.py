@@ -21,7 +21,6 @@ import pyarrow.compute as pc
 from lakewarden.base.clock import NewId, random_id
 from lakewarden.base.connection import Location
 from lakewarden.delta.commit_log.actions import CommitChange
-from lakewarden.delta.commit_log.commits import LAST_CHECKPOINT, commit_name
 from lakewarden.delta.commit_log.committing import transactions_of
 from lakewarden.delta.commit_log.stamp import CommitStamp
 from lakewarden.delta.failures import delta_errors
@@ -29,6 +28,7 @@ from lakewarden.delta.lifecycle.create import create_table
 from lakewarden.delta.manifest import refresh_manifest
 from lakewarden.delta.parquet.files import NewFile, batch_name, write_files
 from lakewarden.delta.partitions import divided
+from lakewarden.delta.replay.segment import LAST_CHECKPOINT, commit_name
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import Conflict, LakewardenError
 from lakewarden.log.logs import doubt_writers, writers_of

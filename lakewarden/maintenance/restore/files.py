@@ -108,7 +108,7 @@ def copied_apart(table: ScopeTable, adds: Iterable[NewFile], new_id: NewId) -> t
         if file.path in live:
             name = f"{directory(file.partition)}{compact_name(new_id)}"
             # The path comes from a commit, which others may have written: it must not lead out of the table.
-            store.write(name, store.get(check_inside(file.path, file.path, table.location)))
+            store.write(name, store.get(check_inside(file.path, file.path, table.uri)))
             apart.append(replace(file, path=name))
         else:
             apart.append(file)

@@ -25,7 +25,7 @@ from lakewarden.delta.past import in_utc
 from lakewarden.delta.reading.past import missing, versions_left
 from lakewarden.delta.scope import open_scope
 from lakewarden.delta.table import ScopeTable
-from lakewarden.delta.timeline import Timeline, read_timeline
+from lakewarden.delta.timeline import DatedLog, Timeline, read_timeline
 from lakewarden.errors import Conflict, InvalidArgument, Moved, NotFound, Unsupported
 from lakewarden.maintenance.plans.scope_work import ScopeWork, check_fresh, unmoved
 from lakewarden.maintenance.plans.still_planned import check_version, planned_table
@@ -59,6 +59,8 @@ def _without_target(what: TableName | Scope) -> InvalidArgument:
 class RestoreWork(ScopeWork):
     """`adds` are added and `removes` removed; `to` is the version whose rows result."""
 
+    operation = "restore"
+
     to: int = 0
     adds: tuple[NewFile, ...] = ()
     removes: tuple[DataFile, ...] = ()
@@ -91,7 +93,7 @@ def plan_restore(target: ScopeTarget, options: RestoreOptions, *, clock: Clock) 
         table.check_plain()
     _check(target, table)
     listing = open_store(target.location).list("")
-    timeline = read_timeline(open_store(target.location), table.version, listing)
+    timeline = read_timeline(open_store(target.location), table.version, DatedLog(listing))
     present = frozenset(found.key for found in listing)
     to = _version(target, table, timeline, options, present)
     source = open_scope(target, to) or table
@@ -219,11 +221,8 @@ def _plan(
     again = "; the columns changed since, so the files are written again" if change.rewrites else ""
     return RestoreWork(
         target=target,
-        operation="restore",
         planned_at=now,
-        version=table.version,
         table=table,
-        state=table.state(target.app_id),
         parameters={"version": str(source.version)} | requested | dict(change.parameters),
         nothing="" if changes else f"it is already in the state of version {source.version}",
         summary=(

@@ -18,14 +18,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import partial
+from functools import cached_property, partial
 
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.commit_log.damage import has_readable_checkpoint
-from lakewarden.delta.replay.segment import LogFiles
 from lakewarden.delta.scope import open_scope
 from lakewarden.delta.table import ScopeTable
-from lakewarden.delta.timeline import Timeline, expired_log
+from lakewarden.delta.timeline import DatedLog, Timeline
 from lakewarden.errors import NotFound
 from lakewarden.maintenance.vacuum.unreferenced_files import ORPHAN_AGE, orphans, stray_files, table_files, unnamed_commits
 from lakewarden.storage.objects import StoredObject
@@ -42,17 +41,32 @@ class Contents:
     table: ScopeTable
     timeline: Timeline
     listing: Sequence[StoredObject]
+    log: DatedLog
+
+    @cached_property
+    def files(self) -> list[StoredObject]:
+        """What the table's writers wrote."""
+        return table_files(self.listing)
+
+    @cached_property
+    def unnamed(self) -> list[StoredObject]:
+        """Commits that were never given their name."""
+        return unnamed_commits(self.listing)
+
+    @cached_property
+    def live(self) -> frozenset[str]:
+        """The paths of the newest version's files."""
+        return frozenset(file.path for file in self.table.files())
 
     def has_dead(self) -> bool:
         """Whether a commit names a file that exists and is not live."""
-        live = frozenset(file.path for file in self.table.files())
-        unnamed = orphans(self.listing, self.timeline, live)
-        return any(found.key not in live for found in table_files(self.listing) if found not in unnamed)
+        dead = self.timeline.named - self.live
+        return any(found.key in dead for found in self.files)
 
 
 @dataclass(frozen=True)
 class Removable:
-    """What may go, and what is left."""
+    """What may go, and why other things may not."""
 
     oldest: int
     """The version that was the newest at the horizon."""
@@ -63,9 +77,10 @@ class Removable:
     """Keys of log files, in the order in which they may go."""
     stray: tuple[str, ...]
     """Files of FILE columns that no row refers to."""
-    left: tuple[StoredObject, ...]
+    deleted: frozenset[str]
+    """The keys of all these."""
     young: tuple[StoredObject, ...]
-    """Those of `left` that no row refers to, and that may not go yet."""
+    """Files that no row refers to, and that may not go yet."""
 
 
 def removable(
@@ -80,21 +95,23 @@ def removable(
     Raises:
         NotFound: one of `versions` no longer exists.
     """
-    table, timeline, listing = contents.table, contents.timeline, contents.listing
+    timeline = contents.timeline
     # By both clocks, the later of the two: one that is slow must not age a version (docs/decisions/0022-vacuum-and-clocks.md).
     oldest = timeline.needed_since(horizon)
     kept = _kept(timeline, versions, oldest)
     # Never less than a day, however short the retention: a writer may be about to commit the file.
     nobodys = min(horizon, now - ORPHAN_AGE)
-    data = _data(contents, _needed(table, timeline, oldest, kept), nobodys)
+    data = _data(contents, _needed(contents, oldest, kept), nobodys)
     # Only commits below the oldest kept version: without a later one, a kept version could not be opened.
-    log = (*_expired(contents, min(oldest, *kept, table.version), min(horizon, now - LOG_AGE)), *_unnamed(listing, nobodys))
+    unnamed = (found.key for found in contents.unnamed if found.modified <= nobodys)
+    readable = partial(has_readable_checkpoint, contents.target.location, contents.log.files)
+    expired = contents.log.expired(min(oldest, *kept, contents.table.version), min(horizon, now - LOG_AGE), readable)
+    log = (*expired, *unnamed)
     strays = _strays(contents, versions, files)
     stray = tuple(found.key for found in strays if found.modified <= nobodys)
-    deleted = {*(file.key for file in data), *log, *stray}
-    left = tuple(found for found in listing if found.key not in deleted)
+    deleted = frozenset([*(file.key for file in data), *log, *stray])
     young = tuple(found for found in strays if found.key not in deleted)
-    return Removable(oldest, kept, data, log, stray, left, young)
+    return Removable(oldest, kept, data, log, stray, deleted, young)
 
 
 def _kept(timeline: Timeline, wanted: Sequence[int], oldest: int) -> tuple[int, ...]:
@@ -107,29 +124,21 @@ def _kept(timeline: Timeline, wanted: Sequence[int], oldest: int) -> tuple[int, 
     return tuple(sorted({version for version in wanted if version < oldest}))
 
 
-def _needed(table: ScopeTable, timeline: Timeline, oldest: int, kept: Sequence[int]) -> frozenset[str]:
+def _needed(contents: Contents, oldest: int, kept: Sequence[int]) -> frozenset[str]:
     """The paths that were live at `oldest`, were added since, or are in kept versions; and those that say what changed since."""
     # What a version between the horizon and now has was live at the horizon, or was added since.
-    paths = timeline.added_after(oldest) | timeline.changed_after(oldest) | {file.path for file in table.files()}
+    table, timeline = contents.table, contents.timeline
+    paths = timeline.added_after(oldest) | timeline.changed_after(oldest) | contents.live
     for version in {oldest, *kept} - {table.version}:
-        if old := ScopeTable.open(table.location, version):
-            paths |= {file.path for file in old.files()}
-    return frozenset(paths)
+        if old := ScopeTable.open(table.location, version, contents.log.files):
+            paths |= old.log_state.keys
+    return paths
 
 
 def _data(contents: Contents, needed: frozenset[str], orphans_before: datetime) -> tuple[StoredObject, ...]:
-    listing = contents.listing
-    young = {found.key for found in orphans(listing, contents.timeline, needed) if found.modified > orphans_before}
-    return tuple(found for found in table_files(listing) if found.key not in needed and found.key not in young)
-
-
-def _expired(contents: Contents, oldest: int, before: datetime) -> list[str]:
-    readable = partial(has_readable_checkpoint, contents.target.location, LogFiles.of(found.key for found in contents.listing))
-    return list(expired_log(contents.listing, oldest, before, readable))
-
-
-def _unnamed(listing: Sequence[StoredObject], before: datetime) -> list[str]:
-    return [found.key for found in unnamed_commits(listing) if found.modified <= before]
+    dead = [found for found in contents.files if found.key not in needed]
+    young = {found.key for found in orphans(dead, contents.timeline, needed) if found.modified > orphans_before}
+    return tuple(found for found in dead if found.key not in young)
 
 
 def _strays(contents: Contents, versions: Sequence[int], files: frozenset[str]) -> list[StoredObject]:

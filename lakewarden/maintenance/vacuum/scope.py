@@ -7,7 +7,6 @@ after, and sees it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -24,7 +23,7 @@ from lakewarden.delta.features import check_features
 from lakewarden.delta.manifest import write_manifest
 from lakewarden.delta.scope import open_scope
 from lakewarden.delta.table import ScopeTable
-from lakewarden.delta.timeline import KEPT, OLDEST, VACUUM_END, VACUUM_START, Timeline, read_timeline, superfluous_log_since
+from lakewarden.delta.timeline import KEPT, OLDEST, VACUUM_END, VACUUM_START, DatedLog, read_timeline
 from lakewarden.errors import Conflict, Moved, Unsupported
 from lakewarden.maintenance.plans.scope_work import ScopeWork, check_fresh, unmoved
 from lakewarden.maintenance.plans.still_planned import commit_of
@@ -32,7 +31,7 @@ from lakewarden.maintenance.plans.value import plain_path
 from lakewarden.maintenance.vacuum import VacuumOptions
 from lakewarden.maintenance.vacuum.removable import Contents, Removable, removable
 from lakewarden.maintenance.vacuum.retention import horizon_of, require_retention
-from lakewarden.maintenance.vacuum.unreferenced_files import orphans, table_files, unnamed_commits
+from lakewarden.maintenance.vacuum.unreferenced_files import orphans
 from lakewarden.storage.disk import remove_emptied_directories, remove_leftovers
 from lakewarden.storage.objects import StoredObject
 from lakewarden.storage.open import open_store
@@ -42,34 +41,24 @@ from lakewarden.tables.rows.files import without_name
 # What a vacuum leaves for a later one: since when the oldest of it is superfluous, so that none comes in vain before.
 
 
-def remains_of(
-    left: Sequence[StoredObject],
-    strays: Sequence[StoredObject],
-    table: ScopeTable,
-    timeline: Timeline,
-    *,
-    kept: bool,
-    now: datetime,
-) -> Remains:
-    """What is left, by the listing without what is deleted now. A moment in the future counts as now.
-
-    Args:
-        strays: stored files that no row refers to.
-        kept: whether tags or leases keep older versions, which may end at any time.
-    """
-    live = frozenset(file.path for file in table.files())
+def remains_of(contents: Contents, found: Removable, now: datetime) -> Remains:
+    """What is left, by the listing without what is deleted now. A moment in the future counts as now."""
+    timeline, live = contents.timeline, contents.live
+    left = [file for file in contents.files if file.key not in found.deleted]
     lost = orphans(left, timeline, live)
-    replaced = {found.key for found in table_files(left)} - live - {found.key for found in lost}
+    replaced = {file.key for file in left} - live - {file.key for file in lost}
     removals = [(entry.since, replaced & (entry.removes | entry.changes)) for entry in timeline.entries]
     unexplained = replaced.difference(*(keys for _, keys in removals))
-    waiting = [to_millis(found.modified) for found in (*lost, *unnamed_commits(left), *strays)]
-    # Files whose removal no commit dates, or that a pin keeps, may be superfluous at any moment: the next vacuum looks.
-    times = [0] if unexplained or (kept and replaced) else [since for since, keys in removals if keys]
-    log = superfluous_log_since(left)
+    unnamed = (commit for commit in contents.unnamed if commit.key not in found.deleted)
+    waiting = [to_millis(each.modified) for each in (*lost, *unnamed, *found.young)]
+    # Files whose removal no commit dates, or that a tag or a lease keeps, which may end at any time, may be superfluous at any
+    # moment: the next vacuum looks.
+    times = [0] if unexplained or (found.kept and replaced) else [since for since, keys in removals if keys]
+    log = contents.log.superfluous_since(found.log)
     return Remains(
         dead_since=min([*waiting, *times, to_millis(now)]) if waiting or times else NEVER,
         log_since=NEVER if log is None else to_millis(log),
-        dead_bytes=sum(found.size for found in left if found.key in replaced),
+        dead_bytes=sum(file.size for file in left if file.key in replaced),
     )
 
 
@@ -84,6 +73,8 @@ _ATTEMPTS = 10
 @dataclass(frozen=True, kw_only=True)
 class VacuumWork(ScopeWork):
     """Deletes `data_files` after the horizon's commit, then `log_files`, in this order, then `stray`. `files` are all of them."""
+
+    operation = "vacuum"
 
     data_files: tuple[StoredObject, ...] = ()
     log_files: tuple[str, ...] = ()
@@ -122,12 +113,13 @@ def plan_vacuum(target: ScopeTarget, options: VacuumOptions, *, clock: Clock) ->
     horizon = horizon_of(hours, now, options.latest)
     table = open_scope(target)
     if table is None:
-        return VacuumWork(target=target, operation="vacuum", planned_at=now, version=None, nothing="nothing was flushed yet")
+        return VacuumWork(target=target, planned_at=now, nothing="nothing was flushed yet")
     check_features(table.head, table.uri)
     # Once: it says which files exist, how old they are by the store, and which commits there are.
     listing = open_store(target.location).list("")
-    timeline = read_timeline(open_store(target.location), table.version, listing)
-    contents = Contents(target, table, timeline, listing)
+    log = DatedLog(listing)
+    timeline = read_timeline(open_store(target.location), table.version, log)
+    contents = Contents(target, table, timeline, listing, log)
     found = removable(contents, horizon, now, versions=options.keep_versions, files=options.keep_files)
     # Without marks a commit that is dated years ahead would keep its files for years
     # (docs/decisions/0022-vacuum-and-clocks.md).
@@ -135,11 +127,8 @@ def plan_vacuum(target: ScopeTarget, options: VacuumOptions, *, clock: Clock) ->
     marks = dated_ahead or options.recorded
     return VacuumWork(
         target=target,
-        operation="vacuum",
         planned_at=now,
-        version=table.version,
         table=table,
-        state=table.state(target.app_id),
         parameters=_parameters(hours, horizon, found),
         nothing="" if found.data or found.log or found.stray or marks else _all_needed(hours) + _vectors(table),
         summary=_summary(found, hours) + (_MARKS if dated_ahead else ""),
@@ -155,7 +144,7 @@ def plan_vacuum(target: ScopeTarget, options: VacuumOptions, *, clock: Clock) ->
         stray=found.stray,
         marks=marks,
         oldest=timeline.oldest,
-        remains=remains_of(found.left, found.young, table, timeline, kept=bool(found.kept), now=now),
+        remains=remains_of(contents, found, now),
     )
 
 

@@ -19,7 +19,8 @@ from lakewarden.base.faults import Reach, no_faults
 from lakewarden.catalog.changes.leases import held
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.commit_log.committing import Committer
-from lakewarden.delta.lifecycle.sweep import Fate, Still, sweep_fence
+from lakewarden.delta.commit_log.publish import Still
+from lakewarden.delta.lifecycle.sweep import Fate, sweep_fence
 from lakewarden.errors import Corrupt, LakewardenError, NoBucket
 from lakewarden.storage.disk import remove_leftovers
 from lakewarden.storage.location import overlaps

@@ -39,11 +39,11 @@ def table_files(listing: Sequence[StoredObject]) -> list[StoredObject]:
     return [found for found in own if _is_data(found.key.removeprefix(f"{CHANGE_FOLDER}/")) or SHUFFLE.fullmatch(found.key)]
 
 
-def orphans(listing: Sequence[StoredObject], timeline: Timeline, live: frozenset[str]) -> list[StoredObject]:
-    """The files that no commit in the log names and no checkpoint has as live."""
+def orphans(files: Sequence[StoredObject], timeline: Timeline, live: frozenset[str]) -> list[StoredObject]:
+    """Those of the table's files that no commit in the log names and no checkpoint has as live."""
     # Live ones too: the commit that added a file may have expired, and then the checkpoint alone has it.
     known = timeline.named | live
-    return [found for found in table_files(listing) if found.key not in known]
+    return [found for found in files if found.key not in known]
 
 
 def unnamed_commits(listing: Sequence[StoredObject]) -> list[StoredObject]:

@@ -107,9 +107,10 @@ def describe_extended(context: Context, statement: DescribeExtended) -> ResultRo
     """One row: the options of the table and its files, or a partition and its files."""
     table = context.table(statement.table)
     options = _options_of(table, "DESCRIBE TABLE EXTENDED")
-    found = open_scope(context.warehouse.target_of(context.catalog, table, None))
+    target = context.warehouse.target_of(context.catalog, table, None)
+    found = open_scope(target)
     files = () if found is None else found.files()
-    place = context.warehouse.target_of(context.catalog, table, None).location.uri
+    place = target.uri
     if statement.partition is None:
         columns, row = _described(context, table, options)
     else:

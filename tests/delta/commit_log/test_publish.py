@@ -19,12 +19,12 @@ from lakewarden.base.clock import random_id
 from lakewarden.base.connection import Location
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.commit_log import publish as publishing
-from lakewarden.delta.commit_log.commits import commit_name
 from lakewarden.delta.commit_log.committing import TooLate
 from lakewarden.delta.commit_log.publish import publish, unnamed_commit, version_of_unnamed
 from lakewarden.delta.commit_log.stamp import CommitStamp
 from lakewarden.delta.lifecycle.fence import fence
 from lakewarden.delta.reading.history import history
+from lakewarden.delta.replay.segment import commit_name
 from lakewarden.errors import Conflict, StorageUnavailable
 from lakewarden.storage.objects import ObjectStore
 from lakewarden.storage.open import open_store

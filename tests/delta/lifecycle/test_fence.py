@@ -8,10 +8,10 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from lakewarden.delta.commit_log.commits import LAST_CHECKPOINT
 from lakewarden.delta.commit_log.damage import LogDamage, damage_of
 from lakewarden.delta.lifecycle.fence import fence, fence_settled
 from lakewarden.delta.reading.history import history
+from lakewarden.delta.replay.segment import LAST_CHECKPOINT
 from lakewarden.errors import Conflict
 from lakewarden.storage.disk import TEMPORARY
 from lakewarden.storage.steps import alone

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from lakewarden.base.clock import system_clock
 from lakewarden.base.connection import Location
-from lakewarden.delta.commit_log.commits import LOG, commit_name
 from lakewarden.delta.reading.moments import SHORT, SKEW, timeline_about
-from lakewarden.delta.timeline import read_timeline
+from lakewarden.delta.replay.segment import LOG, commit_name
+from lakewarden.delta.timeline import DatedLog, read_timeline
 from lakewarden.storage.objects import ObjectStore
 from lakewarden.storage.open import open_store
 
@@ -47,7 +47,7 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> tuple[ObjectStore, datetime
 @given(minutes=_MINUTES)
 def test_the_search_and_the_whole_log_give_the_same_version(log: tuple[ObjectStore, datetime], minutes: int) -> None:
     store, begin = log
-    moment, listing = begin + timedelta(minutes=minutes, seconds=30), store.list(LOG)
+    moment, listing = begin + timedelta(minutes=minutes, seconds=30), DatedLog(store.list(LOG))
     searched = timeline_about(store, _COMMITS - 1, listing, moment)
     assert searched is not None
     assert searched.at(moment) == read_timeline(store, _COMMITS - 1, listing).at(moment)
@@ -64,7 +64,7 @@ def test_few_commits_are_read(log: tuple[ObjectStore, datetime], monkeypatch: py
 
     monkeypatch.setattr(store, "get", counted)
     moment = begin + timedelta(minutes=_COMMITS / 3)
-    found = timeline_about(store, _COMMITS - 1, store.list(LOG), moment)
+    found = timeline_about(store, _COMMITS - 1, DatedLog(store.list(LOG)), moment)
     assert found is not None
     assert found.at(moment) is not None
     near = 4 * SKEW // 60_000
@@ -78,10 +78,10 @@ def test_a_clock_that_is_far_off_is_seen_and_the_whole_log_decides(years: int, t
         off = timedelta(days=365 * years if version == _COMMITS // 2 else 0)  # where the search looks first
         _commit(tmp_path, version, begin + timedelta(minutes=version) + off)
     store = open_store(Location(str(tmp_path)))
-    assert timeline_about(store, _COMMITS - 1, store.list(LOG), begin + timedelta(hours=1)) is None
+    assert timeline_about(store, _COMMITS - 1, DatedLog(store.list(LOG)), begin + timedelta(hours=1)) is None
 
 
 def test_a_short_log_is_read_as_a_whole(tmp_path: Path) -> None:
     _commit(tmp_path, 0, _begin())
     store = open_store(Location(str(tmp_path)))
-    assert timeline_about(store, 0, store.list(LOG), system_clock()) is None
+    assert timeline_about(store, 0, DatedLog(store.list(LOG)), system_clock()) is None
