@@ -145,17 +145,12 @@ class Floor:
         """
         now = monotonic()
         with self._lock:
-            recent = self._recent(now, within)
-            if recent is not None:
-                return {mark: known for mark in marks if (known := recent.known(mark)) is not None}
-            parts = self._lately(now, within, lambda key: self._some(key, marks))
-            self._parts = {key: part for key, part in self._parts.items() if key in parts}
-        found: dict[str, KnownState] = {}
-        for part in chain.from_iterable(parts.values()):
-            for mark in marks:
-                if (known := part.get(mark)) is not None:
-                    found[mark] = found[mark].joined(known) if mark in found else known
-        return found
+            look = self._recent(now, within)
+            if look is None:
+                parts = self._lately(now, within, lambda key: self._some(key, marks))
+                self._parts = {key: part for key, part in self._parts.items() if key in parts}
+                look = FloorLook(parts=tuple(chain.from_iterable(parts.values())))
+        return {mark: known for mark in marks if (known := look.known(mark)) is not None}
 
     def _some(self, key: str, marks: Collection[str]) -> list[KnownScopes]:
         """The notes of an object among which are those of the scopes."""

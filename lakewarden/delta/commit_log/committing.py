@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -32,6 +33,18 @@ class Committer:
 
 class TooLate(Conflict):
     """Somebody else has gone on, or may have: the same must not be tried again on what is there now."""
+
+
+@contextmanager
+def may_lose() -> Iterator[None]:
+    """Around an attempt at a commit that may be made again: ends quietly where another commit came first, and not where it is too
+    late for any."""
+    try:
+        yield
+    except TooLate:
+        raise
+    except Conflict:
+        pass  # the caller looks again
 
 
 def check_held(what: str, since: datetime, now: datetime) -> None:

@@ -10,7 +10,7 @@ from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.change_data import feed_to_set
 from lakewarden.delta.commit_log.actions import CommitChange
 from lakewarden.delta.commit_log.commits import CommitLog
-from lakewarden.delta.commit_log.committing import Committer, TooLate
+from lakewarden.delta.commit_log.committing import Committer, may_lose
 from lakewarden.delta.commit_log.snapshot import first_snapshot
 from lakewarden.delta.commit_log.stamp import CommitStamp
 from lakewarden.delta.lifecycle.create import create_table
@@ -53,12 +53,8 @@ def begin_table(target: ScopeTarget, by: Committer, *, columns: bool = False) ->
             step = _widen(table, there, target, by)
         else:
             return table
-        try:
+        with may_lose():
             yield from step
-        except TooLate:
-            raise
-        except Conflict:
-            continue
 
 
 def has_begun(table: ScopeTable, target: ScopeTarget) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from lakewarden.base.attempts import Attempts
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.commit_log.actions import CommitChange
-from lakewarden.delta.commit_log.committing import Committer, TooLate, check_held
+from lakewarden.delta.commit_log.committing import Committer, TooLate, check_held, may_lose
 from lakewarden.delta.commit_log.damage import leads_nowhere
 from lakewarden.delta.commit_log.publish import Still, version_of_unnamed
 from lakewarden.delta.commit_log.stamp import DROP, ERASE, CommitStamp
@@ -44,14 +44,10 @@ def fence(target: ScopeTarget, by: Committer) -> Steps[int | None]:
         if other := begun_anew(table, target):
             raise TooLate(f"{target.uri} has rows of another table by now ({other}); if they were copied there, remove them")
         names = keys_of(store)
-        try:
+        with may_lose():
             version = yield from _emptied(table, target, by)
-        except TooLate:
-            raise
-        except Conflict:
-            continue
-        _clear(store, names, version, by)
-        return version
+            _clear(store, names, version, by)
+            return version
 
 
 def fence_settled(target: ScopeTarget, watermark: int, by: Committer, still: Still) -> Steps[int]:
@@ -69,14 +65,10 @@ def fence_settled(target: ScopeTarget, watermark: int, by: Committer, still: Sti
     attempts = Attempts(20, f"{target.scope} was written to", "while it was being erased")
     while True:
         attempts.next()
-        try:
+        with may_lose():
             version, names = yield from _settled(target, store, watermark, by, still)
-        except TooLate:
-            raise
-        except Conflict:
-            continue
-        _clear(store, names, version, by)
-        return version
+            _clear(store, names, version, by)
+            return version
 
 
 def _settled(

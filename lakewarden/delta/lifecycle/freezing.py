@@ -14,7 +14,7 @@ from lakewarden.base.attempts import Attempts
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.commit_log.actions import CommitChange
 from lakewarden.delta.commit_log.commits import CommitLog
-from lakewarden.delta.commit_log.committing import Committer, TooLate
+from lakewarden.delta.commit_log.committing import Committer, may_lose
 from lakewarden.delta.commit_log.stamp import MOVE, CommitStamp
 from lakewarden.delta.lifecycle.create import create_table
 from lakewarden.delta.scope import open_place, open_scope
@@ -70,16 +70,12 @@ def freeze(target: ScopeTarget, token: int, by: Committer) -> Steps[int]:
         mark = _Mark() if table is None else _taken(table, target, token)
         if table is not None and mark.version is not None and mark.token == token:
             return frozen_version(table, target)
-        try:
+        with may_lose():
             if table is None:
                 yield from create_table(target, CommitChange(CommitStamp(by.job_id, MOVE)), since=by.since, now=by.clock())
             else:
                 version = table.version if mark.version is None else mark.version
                 yield from _set(table, target, token, str(version), by)
-        except TooLate:
-            raise
-        except Conflict:
-            continue
 
 
 def thaw(target: ScopeTarget, token: int, by: Committer) -> Steps[bool]:
@@ -94,13 +90,9 @@ def thaw(target: ScopeTarget, token: int, by: Committer) -> Steps[bool]:
         table = open_place(target)
         if table is None or _taken(table, target, token).version is None:
             return False
-        try:
+        with may_lose():
             yield from _set(table, target, token, "-", by)
-        except TooLate:
-            raise
-        except Conflict:
-            continue
-        return True
+            return True
 
 
 def is_left(table: ScopeTable) -> bool:
