@@ -110,11 +110,8 @@ class Timeline:
         return self.oldest <= version <= self.newest or version in self.kept
 
     def added_after(self, version: int) -> frozenset[str]:
-        return frozenset().union(*(entry.adds for entry in self.entries if entry.version > version))
-
-    def changed_after(self, version: int) -> frozenset[str]:
-        """The change files of later commits."""
-        return frozenset().union(*(entry.changes for entry in self.entries if entry.version > version))
+        """The files that later commits added, change files too."""
+        return frozenset().union(*(entry.adds | entry.changes for entry in self.entries if entry.version > version))
 
     @cached_property
     def named(self) -> frozenset[str]:

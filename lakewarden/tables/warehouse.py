@@ -185,29 +185,25 @@ class Warehouse:
         """Returns the same without the floor of the scope's table, and reads nothing."""
         return self.target_on(self._storage_id(catalog, table, user), catalog, table, user)
 
-    def location_of(self, catalog: Catalog, table: Table, user: str | None) -> Location:
-        """Returns where the scope's Delta table is, or would be, and reads nothing."""
-        return self._location_on(catalog.storages[self._storage_id(catalog, table, user)], Scope(table.name, user), table)
-
-    def _location_on(self, storage: Storage, scope: Scope, table: Table) -> Location:
+    def location_of(self, catalog: Catalog, table: Table, user: str | None, storage_id: str = "") -> Location:
+        """Returns where the scope's Delta table is, or would be, on its own storage or on that one; reads nothing."""
+        storage = catalog.storages[storage_id or self._storage_id(catalog, table, user)]
         template = storage.shared_template if table.type == "SHARED" else storage.user_template
-        return self.location(storage).below(scope_path(template, scope, storage.folds_case))
+        return self.location(storage).below(scope_path(template, Scope(table.name, user), storage.folds_case))
 
     def target_on(self, storage_id: str, catalog: Catalog, table: Table, user: str | None) -> ScopeTarget:
         """Returns the same as if the scope were on that storage, of whose tables nothing is known."""
-        scope = Scope(table.name, user)
-        storage = catalog.storages[storage_id]
-        location = self._location_on(storage, scope, table)
+        location = self.location_of(catalog, table, user, storage_id)
         app_id = f"lakewarden/{self.id}/{table.log_id}"
         return ScopeTarget(
-            scope=scope,
+            scope=Scope(table.name, user),
             location=location,
             schemas=table.schemas,
             app_id=app_id,
             compression=table.options.compression,
             target_file_size=self.target_file_size(table),
             retention_hours=self.retention_hours(table),
-            root=self.root(storage),
+            root=self.root(catalog.storages[storage_id]),
             mark=self.erasures.mark(user or "") if self.identifies else "",
             manifest_key=self.erasures.derived_key(location.uri, app_id, user or "") if self.identifies else "",
             floor=self.floor(table) if self.identifies else None,

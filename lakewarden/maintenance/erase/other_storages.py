@@ -21,7 +21,7 @@ def places_elsewhere(warehouse: Warehouse, catalog: Catalog, table: Table, targe
     if not can(table.type, "cold tier"):
         return []
     taken = [target.uri, *_places_of_tables(warehouse, catalog, table)]
-    there = (warehouse.target_on(id_, catalog, table, target.scope.user).location for id_ in catalog.storages)
+    there = (warehouse.location_of(catalog, table, target.scope.user, id_) for id_ in catalog.storages)
     # With folded case, whatever the storages do: a place that might be a table's is left alone.
     return [place for place in there if not any(overlaps(place.uri, other, folds_case=True) for other in taken)]
 

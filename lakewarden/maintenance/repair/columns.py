@@ -41,7 +41,7 @@ def unlisted_users(warehouse: Warehouse, catalog: Catalog, table: Table) -> froz
     known = warehouse.registry.users(table.id)
     storage = catalog.storages[table.options.storage_id]
     # Directories of registered users are not opened: of a million scopes only the strays cost a read.
-    listed = {warehouse.target_on(storage.id, catalog, table, user).uri for user in known}
+    listed = {warehouse.location_of(catalog, table, user, storage.id).uri for user in known}
     return frozenset(user for user in _owners(warehouse, catalog, table, storage, listed) if user not in known)
 
 

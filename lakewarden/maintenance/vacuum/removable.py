@@ -127,8 +127,8 @@ def _kept(timeline: Timeline, wanted: Sequence[int], oldest: int) -> tuple[int, 
 def _needed(contents: Contents, oldest: int, kept: Sequence[int]) -> frozenset[str]:
     """The paths that were live at `oldest`, were added since, or are in kept versions; and those that say what changed since."""
     # What a version between the horizon and now has was live at the horizon, or was added since.
-    table, timeline = contents.table, contents.timeline
-    paths = timeline.added_after(oldest) | timeline.changed_after(oldest) | contents.live
+    table = contents.table
+    paths = contents.timeline.added_after(oldest) | contents.live
     for version in {oldest, *kept} - {table.version}:
         if old := ScopeTable.open(table.location, version, contents.log.files):
             paths |= old.log_state.keys
