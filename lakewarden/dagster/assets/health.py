@@ -307,11 +307,11 @@ def _worst(mount: Mount, worst: Sequence[Trouble]) -> Metadata:
     The links stand where a narrow window shows them: the page cuts what is wide."""
     if not worst:
         return {}
-    shown = ["| scopes | form | why | which |", "|---|---|---|---|"]
+    shown = ["| scopes | form | which | why |", "|---|---|---|---|"]
     for place, one in enumerate(worst):
         forms = " · ".join(f"[{form.verb}]({form.path})" for form in forms_for(one, mount.key_prefix))
-        line = markdown_line(one.count, forms, _reason(one), ", ".join(map(_whose, one.examples)))
-        left = f"| | | and {len(worst) - place} more reasons | |"
+        line = markdown_line(one.count, forms, ", ".join(map(_whose, one.examples)), _reason(one))
+        left = f"| | | | and {len(worst) - place} more reasons |"
         if sum(map(len, [*shown, line, left])) + len(shown) + 2 >= _SIGNS:
             shown.append(left)
             break
