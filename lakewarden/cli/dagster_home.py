@@ -117,7 +117,8 @@ def alone(warehouse: str, home: DagsterHome, url: str, locks: Path | None = None
     Raises:
         InUse: another `ui` serves it now: two daemons would start every run twice.
     """
-    place = (locks or Path(tempfile.gettempdir())) / f"lakewarden-ui-{os.getuid()}-{home_name(warehouse)}.lock"
+    one_name = warehouse if "://" in warehouse else os.path.realpath(warehouse)  # a directory may have several, by links
+    place = (locks or Path(tempfile.gettempdir())) / f"lakewarden-ui-{os.getuid()}-{home_name(one_name)}.lock"
     with place.open("a+") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

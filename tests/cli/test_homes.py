@@ -36,6 +36,17 @@ def test_two_homes_do_not_serve_one_warehouse(tmp_path: Path) -> None:
         pass
 
 
+def test_a_warehouse_by_another_name_is_the_same_one(tmp_path: Path) -> None:
+    (tmp_path / "lake").mkdir()
+    (tmp_path / "link").symlink_to("lake")
+    with (
+        alone(str(tmp_path / "lake"), DagsterHome(tmp_path / "one"), "http://127.0.0.1:3000", tmp_path),
+        pytest.raises(InUse, match="serves the warehouse"),
+        alone(str(tmp_path / "link"), DagsterHome(tmp_path / "two"), "http://127.0.0.1:3001", tmp_path),
+    ):
+        pass
+
+
 def test_dagsters_end_is_said_in_one_short_line_without_escapes(tmp_path: Path) -> None:
     log = tmp_path / "ui.log"
     log.write_text("x" * 20_000 + "\n" + "".join(f"\x1b[32mline {n}\x1b[0m {'y' * 900}\r\n" for n in range(50)) + "\n")

@@ -248,8 +248,7 @@ def build_check_alert_sensor(
         context.update_cursor(json.dumps(sorted(known)))
         for error in refusals:
             context.log.error("an alert was refused, and is sent again: %s", error)
-        owed = len(turned) + len(runs) - len(sent)
-        left = f", {owed} are sent again" if owed else ""
+        left = f", {owed} are sent again" if (owed := len(turned) + len(runs) - len(sent)) else ""
         counted = f"{len(sent)} checks and runs reported{left}; {len(known)} checks are failed"
         return dg.SkipReason(counted if known or runs else "no check is failed")
 
