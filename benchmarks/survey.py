@@ -52,7 +52,7 @@ def run(scale: Scale, place: Path) -> Section:
             tables = make_tables(server, machine.root / "drive", templates, scale.surveyed)
             rows = [*ours(server, tables, place), _by_delta_rs(server, tables, proxy), _describe(spark, tables, proxy)]
         spark.stop()
-    section.tables.append(shown(rows, scale.surveyed, len(templates)))
+    section.tables.append(shown(rows, scale.surveyed, templates))
     return section
 
 
@@ -83,9 +83,10 @@ class Cost:
         )
 
 
-def shown(costs: Sequence[Cost], tables: int, templates: int) -> Table:
+def shown(costs: Sequence[Cost], tables: int, templates: Sequence[Path]) -> Table:
+    objects = sum(path.is_file() for each in templates for path in each.rglob("*")) / len(templates)
     said = (
-        f"{tables:,} tables in a bucket of MinIO, copies of {templates} kinds by delta-rs, Spark and us, some 25 objects each."
+        f"{tables:,} tables in a bucket of MinIO, copies of {len(templates)} by delta-rs, Spark and us, of {objects:.0f} objects."
         " Requests as our client and a proxy count them, processor time of the process that asks; dollars and the last column are"
         " extrapolated to 100,000 tables, at S3's prices."
     )

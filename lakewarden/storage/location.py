@@ -20,8 +20,8 @@ REMOTE = _S3 | _AZURE | {"gs", "memory"}
 _BUCKET = re.compile(r"[A-Za-z0-9](?!.*\.\.)[A-Za-z0-9._-]*")
 """Wide enough for every platform; the platform checks the rest. A name with `..` would lead to another bucket."""
 _CONTAINER = re.compile(rf"{_BUCKET.pattern}(@{_BUCKET.pattern})?")
-_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
-"""Stores refuse these in names, and they would break a message into several lines."""
+_CONTROL = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
+"""Stores refuse these in names, and they would break a message in lines; half a surrogate pair is a byte that is no UTF-8."""
 _EXAMPLES = "a directory, s3://bucket/prefix, gs://bucket/prefix, az://container/prefix or abfss://container@account/prefix"
 
 
@@ -76,7 +76,7 @@ def within(inner: str, outer: str, folds_case: bool = False) -> bool:
 
 def _directory(uri: str, path: str) -> str:
     if not path or _CONTROL.search(path):
-        raise InvalidArgument(f"{uri!r} does not name a place; it should be {_EXAMPLES}")
+        raise InvalidArgument(f"{uri!r} does not name a place; it should be {_EXAMPLES}, in UTF-8")
     return os.path.abspath(path)  # links are not resolved: people see the path that they wrote
 
 

@@ -10,6 +10,7 @@ import pytest
 
 import lakewarden
 from lakewarden.base.connection import Location
+from lakewarden.errors import InvalidArgument
 from lakewarden.maintenance.survey import listing
 from lakewarden.maintenance.survey.run import survey_places, table_around
 from lakewarden.maintenance.survey.table_survey import TableSurvey
@@ -82,6 +83,8 @@ def test_names_of_every_kind_are_found_and_printed_in_one_line(tmp_path: Path) -
     found = survey(tmp_path)
     odd = found.pop("\\xff")
     assert (odd.verdict, odd.error.partition("cannot be read: ")[2]) == ("unreadable", "its name is not UTF-8")
+    with pytest.raises(InvalidArgument, match="UTF-8"):
+        lakewarden.survey(str(no_text.parent))
     assert found.keys() == {f"{name}/t" for name in NAMES}
     assert {each.verdict for name, each in found.items() if name.isprintable()} == {"sound"}
 
