@@ -185,7 +185,7 @@ def _worst(survey: FloorSurvey, notes: KnownScopes, due: Mapping[Operation, Rows
     chosen = np.flatnonzero(reduce(np.logical_or, due.values(), np.zeros(len(notes), np.bool_)))
     chosen = chosen[np.argsort(-notes["files"][chosen], kind="stable")[:most]]
     marks = [notes.mark(int(row)) for row in chosen]
-    users = users_of(survey.warehouse, survey.table, marks)
+    users = users_of(survey.warehouse, survey.table, marks, survey.hashed)
     for row, mark in zip(chosen, marks, strict=True):
         known = notes.get(mark)
         if mark in users and known is not None:

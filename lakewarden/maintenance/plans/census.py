@@ -7,7 +7,7 @@ replaced by an older one, every user is compared once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import chain, compress
@@ -47,6 +47,8 @@ class FloorSurvey:
     """Those that the state does not know, by keyed hash."""
     keeps: bool = True
     """Whether what is found is kept for the next survey."""
+    hashed: tuple[pa.Array[Any], ...] = ()
+    """The keyed hashes of each of the registry's blocks, where all users were compared."""
 
     @property
     def summaries(self) -> list[Summary | None]:
@@ -58,24 +60,34 @@ class FloorSurvey:
         return list(self.floor.parts(self.scan.heads).values())
 
 
-def users_of(warehouse: Warehouse, table: Table, marks: Collection[str]) -> dict[str, str | None]:
+def users_of(
+    warehouse: Warehouse, table: Table, marks: Collection[str], hashed: Sequence[pa.Array[Any]] = ()
+) -> dict[str, str | None]:
     """Returns those of these keyed hashes whose user is registered; the one scope of a SHARED table has no user. Hashes every
     user once, a block at a time: no hash leads back to its user.
+
+    Args:
+        hashed: of the blocks that were hashed just now; those that have none of these are passed over.
 
     Raises:
         Corrupt: the registry cannot be read.
     """
     if not can(table.type, "a scope per user"):
         return {mark: None for mark in (warehouse.erasures.mark(""),) if mark in marks}
-    wanted = scope_hashes(bytes.fromhex("".join(marks)))
+    wanted, before = scope_hashes(bytes.fromhex("".join(marks))), iter(hashed)
 
     def among(users: Collection[str]) -> list[tuple[str, str]]:
+        seen = next(before, None)
+        if seen is not None and not pc.any(pc.is_in(seen, value_set=wanted)).as_py():
+            return []
         hashes = scope_hashes(warehouse.erasures.marks(users))
         found = pc.is_in(hashes, value_set=wanted)
         return list(zip(hexadecimal(hashes.filter(found)), compress(users, found.to_pylist()), strict=True))
 
     blocks, _ = warehouse.registry.each_block(table.id, among) if marks else ([], None)
-    return dict(chain.from_iterable(blocks))
+    named: dict[str, str | None] = dict(chain.from_iterable(blocks))
+    # A user may have come since, or a fold may have other blocks: whoever is missing is looked for in all of them.
+    return users_of(warehouse, table, marks) if hashed and len(named) < len(marks) else named
 
 
 def surveyed(warehouse: Warehouse, catalog: Catalog, table: Table, of: Callable[[FloorSurvey], T], *, keeps: bool = True) -> T:
@@ -133,7 +145,8 @@ def _extended(warehouse: Warehouse, table: Table, version: str, scan: FloorScan,
 def _compared(warehouse: Warehouse, catalog: Catalog, table: Table, version: str, keeps: bool) -> FloorSurvey:
     """Compares all registered users with what the floors know of them."""
     floor = floor_at(warehouse.floor(table))
-    registered, objects = _registered(warehouse, table)
+    hashed, objects = _hashed(warehouse, table)
+    registered = pc.unique(pa.chunked_array(hashed, scope_hashes(b"").type))
     if not len(registered):
         return FloorSurvey(warehouse, table, floor, FloorScan({}, ()), 0)
     if keeps:
@@ -143,17 +156,16 @@ def _compared(warehouse: Warehouse, catalog: Catalog, table: Table, version: str
         unknown = unknown.filter(pc.invert(pc.is_in(unknown, value_set=part.table.column("scope").combine_chunks())))
     if not len(unknown) and keeps:
         keep_whole(warehouse.state, table.id, version, Whole(len(registered), objects, scan.names))
-    return FloorSurvey(warehouse, table, floor, scan, len(registered), frozenset(hexadecimal(unknown)), keeps)
+    return FloorSurvey(warehouse, table, floor, scan, len(registered), frozenset(hexadecimal(unknown)), keeps, tuple(hashed))
 
 
-def _registered(warehouse: Warehouse, table: Table) -> tuple[pa.Array[Any], frozenset[str]]:
-    """The keyed hashes of a table's scopes, each once, and the names of the registry's objects. No scope is an object of Python,
-    of which a million take 100 MB."""
+def _hashed(warehouse: Warehouse, table: Table) -> tuple[list[pa.Array[Any]], frozenset[str]]:
+    """The keyed hashes of a table's scopes, by blocks, some maybe twice, and the names of the registry's objects. No
+    scope is an object of Python, of which a million take 100 MB."""
     marks = warehouse.erasures.marks
     if not can(table.type, "a scope per user"):  # its one scope is not registered; its hash is that of the empty name
-        return scope_hashes(marks([""])), frozenset()
-    hashes, objects = warehouse.registry.each_block(table.id, marks)
-    return pc.unique(scope_hashes(b"".join(hashes))), objects
+        return [scope_hashes(marks([""]))], frozenset()
+    return warehouse.registry.each_block(table.id, lambda users: scope_hashes(marks(users)))
 
 
 def _restored(warehouse: Warehouse, catalog: Catalog, table: Table, floor: Floor) -> None:

@@ -85,7 +85,7 @@ def _selected(
     """The users who were erased are not registered, and not among them."""
     turn = going_round.turn(survey) if going_round else None
     marks = survey.unknown.union(due(survey, need, rolling), besides, turn.scopes if turn else ())
-    users = tuple(users_of(survey.warehouse, survey.table, marks).values())
+    users = tuple(users_of(survey.warehouse, survey.table, marks, survey.hashed).values())
     return SelectedScopes(users, survey.scopes - len(users), turn)
 
 
