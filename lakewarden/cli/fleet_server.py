@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import MappingProxyType
 
 from lakewarden.client import Lakehouse
 from lakewarden.errors import LakewardenError
-
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'"
 
 
 @contextmanager
@@ -40,9 +39,6 @@ def _listening(warehouse: str, host: str, port: int, dagster: str) -> _Server:
 
 
 class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    allow_reuse_address = True
-
     def __init__(self, warehouse: str, host: str, port: int, dagster: str) -> None:
         super().__init__((host, port), _Handler)
         self.warehouse = warehouse
@@ -56,7 +52,7 @@ class _Handler(BaseHTTPRequestHandler):
         if self.path.partition("?")[0] not in ("/", "/fleet"):
             self._answer(404, "text/plain", "the page is at /fleet")
             return
-        from lakewarden.client.fleet_page import fleet_page  # at the first request: the template engine takes time to load
+        from lakewarden.client.fleet_page import HEADERS, fleet_page  # at the first request: the template engine takes time
 
         try:
             with Lakehouse.open(self.server.warehouse, create=False) as lake:
@@ -64,18 +60,13 @@ class _Handler(BaseHTTPRequestHandler):
         except LakewardenError as error:
             self._answer(503, "text/plain", f"{error.code}: {error.message}")
             return
-        self._answer(200, "text/html", page)
+        self._answer(200, "text/html", page, HEADERS)
 
-    def _answer(self, status: int, kind: str, text: str) -> None:
+    def _answer(self, status: int, kind: str, text: str, more: Mapping[str, str] = MappingProxyType({})) -> None:
         data = text.encode()
         self.send_response(status)
-        for name, value in {
-            "Content-Type": f"{kind}; charset=utf-8",
-            "Content-Length": str(len(data)),
-            "Cache-Control": "no-store",
-            "Content-Security-Policy": _POLICY,
-            "X-Content-Type-Options": "nosniff",
-        }.items():
+        own = {"Content-Type": f"{kind}; charset=utf-8", "Content-Length": str(len(data))}
+        for name, value in {**own, **more}.items():
             self.send_header(name, value)
         self.end_headers()
         self.wfile.write(data)

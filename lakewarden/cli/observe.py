@@ -243,7 +243,7 @@ def warehouse_row(fleet: Fleet) -> dict[str, Figure]:
         "at": fleet.at,
         "verdict": fleet.verdict,
         "tables": len(fleet.tables),
-        "figures": {name: fleet.total(name) for name in _SUMS},
+        "figures": fleet.figures,
         "scopes_unknown": fleet.unseen,
         "file_sizes": list(fleet.grouped("file_sizes")),
         "file_counts": list(fleet.grouped("file_counts")),
@@ -258,22 +258,6 @@ def warehouse_row(fleet: Fleet) -> dict[str, Figure]:
         "schedules_at": fleet.schedules_at,
         "prices": msgspec.to_builtins(fleet.prices),
     }
-
-
-_SUMS = (
-    "scopes",
-    "pending_scopes",
-    "pending_rows",
-    "pending_bytes",
-    "broken_scopes",
-    "failed_scopes",
-    "late_scopes",
-    "away_scopes",
-    "rows",
-    "files",
-    "bytes",
-    "dead_bytes",
-)
 
 
 def _planned(found: Iterable[PlannedWork]) -> dict[str, Mapping[str, Figure]]:

@@ -23,6 +23,13 @@ from lakewarden.maintenance.planning.health import Severity, Trouble
 UI = "http://127.0.0.1:3000"
 """Where `lakewarden ui` serves Dagster's pages, unless it gets another port."""
 
+HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'",
+    "Cache-Control": "no-store",
+    "X-Content-Type-Options": "nosniff",
+}
+"""Those of an answer with the page: it is self-contained, and of its moment."""
+
 _TABLES = 400
 _TROUBLES = 200
 """Lines, the worst first: of more, the page says how many, and `status --all` lists them."""

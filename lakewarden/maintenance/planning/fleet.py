@@ -167,6 +167,11 @@ class Fleet:
         return sum(getattr(one.look, name) for one in self.tables)
 
     @property
+    def figures(self) -> dict[str, int]:
+        """The sums of all figures that can be added up."""
+        return {name: self.total(name) for name in TableLook.__struct_fields__ if name != "oldest_seconds"}
+
+    @property
     def verdict(self) -> str:
         """In one line."""
         kinds = {

@@ -13,18 +13,12 @@ from starlette.responses import HTMLResponse, Response
 
 from lakewarden.catalog.access import ADMINS
 from lakewarden.client.fleet_metrics import metrics_text
-from lakewarden.client.fleet_page import UI, fleet_page
+from lakewarden.client.fleet_page import HEADERS, UI, fleet_page
 from lakewarden.errors import InvalidArgument, PermissionDenied
 from lakewarden.serve.http.requests import admitted, common_of, lake_of
 
 _SHORTEST = 16
 """Signs of a scrape token: a short one is guessed."""
-
-_SELF_CONTAINED = {
-    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'",
-    "Cache-Control": "no-store",
-    "X-Content-Type-Options": "nosniff",
-}
 
 
 async def fleet(request: Request) -> Response:
@@ -32,7 +26,7 @@ async def fleet(request: Request) -> Response:
     await _check_dba(request)
     found = await run_in_threadpool(lake_of(request).fleet)
     page = await run_in_threadpool(fleet_page, found, os.environ.get("LAKEWARDEN_DAGSTER_URL") or UI)
-    return HTMLResponse(page, headers=_SELF_CONTAINED)
+    return HTMLResponse(page, headers=HEADERS)
 
 
 async def metrics(request: Request) -> Response:
