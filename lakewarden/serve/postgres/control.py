@@ -1,16 +1,19 @@
-"""The statements that are about the connection: BEGIN and its kin, SET, SHOW, RESET, DISCARD, DEALLOCATE."""
+"""The statements that are about the connection: BEGIN and its kin, cursors, SET, SHOW, RESET, DISCARD, DEALLOCATE."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import pyarrow as pa
 
 from lakewarden.errors import BadSyntax, Unsupported
-from lakewarden.serve.postgres.state import CommandOutcome, State
-from lakewarden.sql.parse import Single
+from lakewarden.serve.postgres.problems import NO_PORTAL, PORTAL_THERE, ProtocolError
+from lakewarden.serve.postgres.state import CommandOutcome, Portal, State
+from lakewarden.sql.dialect import Value
+from lakewarden.sql.parse import Single, singles
 from lakewarden.sql.results import ResultRows
 from lakewarden.sql.session_block import NoBlock, SessionBlock
 
@@ -20,7 +23,7 @@ Control = Callable[[State, Sequence[str]], CommandOutcome]
 _OURS = ("FRESHNESS", "TABLE-STORAGE", "'TABLE-STORAGE", "TABLE")
 """What SET of Lakewarden's own begins with."""
 _METADATA = "COMMIT_METADATA"
-_NOT_SERVED = ("COPY", "DECLARE", "FETCH", "MOVE", "LISTEN", "NOTIFY", "LOCK", "PREPARE")
+_NOT_SERVED = ("COPY", "DECLARE", "LISTEN", "NOTIFY", "LOCK", "PREPARE")
 _INSTEAD = {
     "COPY": "write rows by INSERT or by `lakewarden load`, and read them by SELECT",
     "LISTEN": "follow /v1/subscribe over HTTP",
@@ -188,6 +191,7 @@ def _discard(state: State, _: Sequence[str]) -> CommandOutcome:
     state.variables.reset("ALL")
     state.session.forget_settings()
     state.forget(None)
+    state.portals.clear()
     return CommandOutcome("DISCARD ALL")
 
 
@@ -197,8 +201,84 @@ def _deallocate(state: State, words: Sequence[str]) -> CommandOutcome:
     return CommandOutcome("DEALLOCATE")
 
 
-def _close(state: State, _: Sequence[str]) -> CommandOutcome:
-    state.close_portals()
+# Cursors: portals that DECLARE opens, and that FETCH reads on from. They go forward, over the rows of when they were declared.
+_CURSOR = re.compile(
+    r'DECLARE\s+("(?:[^"]|"")+"|\w+)\s+(?:(?:BINARY|INSENSITIVE|ASENSITIVE|NO\s+SCROLL)\s+)*'
+    r"CURSOR\s+(?:(WITH)\s+HOLD\s+|WITHOUT\s+HOLD\s+)?FOR\s+(?=\S)",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True)
+class CursorDeclaration:
+    """DECLARE … CURSOR. `held` says that it outlives its block."""
+
+    name: str
+    query: Single
+    held: bool
+
+    @classmethod
+    def of(cls, single: Single) -> CursorDeclaration | None:
+        """None for any other statement, and where the cursor would go backward."""
+        found = _CURSOR.match(single.text) if single.tokens[0].upper() == "DECLARE" else None
+        if found is None:
+            return None
+        (query,) = singles(single.text[found.end() :])
+        name = found[1].strip('"').replace('""', '"') if found[1].startswith('"') else found[1]
+        return cls(name, query, held=found[2] is not None)
+
+    def open(self, state: State, outcome: CommandOutcome, values: Sequence[Value]) -> CommandOutcome:
+        state.open(self.name, Portal(self.query, values, (), outcome=outcome, held=self.held))
+        return CommandOutcome("DECLARE CURSOR")
+
+    def check(self, state: State) -> None:
+        """Raises:
+        NoBlock: it would end with the statement.
+        ProtocolError: there is a cursor of that name.
+        """
+        if not (self.held or state.block.open):
+            raise NoBlock("DECLARE works in a block alone, unless the cursor is WITH HOLD: BEGIN first")
+        if self.name in state.portals:
+            raise ProtocolError(PORTAL_THERE, f"there is a cursor {self.name!r} already")
+
+
+def fetched(state: State, words: Sequence[str]) -> tuple[Portal, ResultRows]:
+    """The cursor that the words behind FETCH name, and the rows that they mean.
+
+    Raises:
+        Unsupported: it would go backward.
+        ProtocolError: there is no such cursor.
+    """
+    portal, how = (
+        state.portal(_last(words)),
+        [word.upper() for word in words[:-1] if word.upper() not in ("FROM", "IN", "FORWARD")],
+    )
+    if len(how) > 1 or not (how in ([], ["NEXT"], ["ALL"]) or how[0].isdecimal()):
+        raise Unsupported("a cursor goes forward: NEXT, a number of rows, or ALL")
+    if portal.outcome is None or portal.outcome.rows is None:
+        raise ProtocolError(NO_PORTAL, f"{words[-1]!r} is no cursor")
+    most = None if how == ["ALL"] else int(how[0]) if how and how[0].isdecimal() else 1
+    return portal, replace(portal.outcome.rows, table=portal.outcome.rows.table.slice(portal.sent, most))
+
+
+def _fetch(state: State, words: Sequence[str]) -> CommandOutcome:
+    found = _move(state, words)
+    return replace(found, tag=found.tag.replace("MOVE", "FETCH"))
+
+
+def _move(state: State, words: Sequence[str]) -> CommandOutcome:
+    state.block.check()
+    portal, rows = fetched(state, words)
+    portal.sent += rows.table.num_rows
+    return CommandOutcome(f"MOVE {rows.table.num_rows}", rows)
+
+
+def _close(state: State, words: Sequence[str]) -> CommandOutcome:
+    if _last(words).upper() == "ALL":
+        state.portals.clear()
+    else:
+        state.portal(words[-1])
+        del state.portals[words[-1]]
     return CommandOutcome("CLOSE CURSOR")
 
 
@@ -235,6 +315,8 @@ _STATEMENTS: Mapping[str, Control] = {
     "DISCARD": _discard,
     "DEALLOCATE": _deallocate,
     "CLOSE": _close,
+    "FETCH": _fetch,
+    "MOVE": lambda state, words: replace(_move(state, words), rows=None),
     "UNLISTEN": _unlisten,
     **{name: _not_served(name) for name in _NOT_SERVED},
 }

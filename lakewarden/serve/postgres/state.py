@@ -61,6 +61,8 @@ class Portal:
     """Bytes of the message that made it."""
     outcome: CommandOutcome | None = None
     sent: int = 0
+    held: bool = False
+    """Whether it outlives its block, as a cursor WITH HOLD does."""
 
     @property
     def waiting(self) -> int:
@@ -175,4 +177,5 @@ class State:
             self.prepared.pop(name, None)
 
     def close_portals(self) -> None:
-        self.portals.clear()
+        """Those that end with their block."""
+        self.portals = {name: portal for name, portal in self.portals.items() if portal.held}

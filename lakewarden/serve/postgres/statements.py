@@ -9,11 +9,11 @@ from sqlglot import exp
 
 from lakewarden.catalog.column_types import ColumnType
 from lakewarden.catalog.model import Table
-from lakewarden.errors import LakewardenError, Unsupported
+from lakewarden.errors import BadSyntax, LakewardenError, Unsupported
 from lakewarden.serve.postgres import kinds
 from lakewarden.serve.postgres.catalog_answers import answered, asks_catalog
 from lakewarden.serve.postgres.catalog_answers import parameter_kinds as catalog_parameters
-from lakewarden.serve.postgres.control import control_of
+from lakewarden.serve.postgres.control import CursorDeclaration, control_of, fetched
 from lakewarden.serve.postgres.kinds import JSON, TEXT, Kind, kind_of, kind_of_column
 from lakewarden.serve.postgres.parameters import example
 from lakewarden.serve.postgres.problems import READ_ONLY, ProtocolError
@@ -196,6 +196,8 @@ def run(state: State, single: Single, values: Sequence[Value]) -> CommandOutcome
     LakewardenError, Problem: the statement failed, and with it the block around it.
     """
     try:
+        if (cursor := CursorDeclaration.of(single)) is not None:
+            return _declared(state, cursor, values)
         control = control_of(single, state)
         if control is not None:
             return control()
@@ -207,6 +209,15 @@ def run(state: State, single: Single, values: Sequence[Value]) -> CommandOutcome
     except (LakewardenError, ProtocolError):
         state.block.fail()
         raise
+
+
+def _declared(state: State, cursor: CursorDeclaration, values: Sequence[Value]) -> CommandOutcome:
+    state.block.check()
+    cursor.check(state)
+    (statement,) = state.session.parsed(cursor.query.text, values)
+    if not changes_nothing(statement):
+        raise BadSyntax("a cursor is for a query")
+    return cursor.open(state, run(state, cursor.query, values), values)
 
 
 def _run(state: State, statement: Statement) -> CommandOutcome:
@@ -257,6 +268,8 @@ def described(state: State, single: Single, values: Sequence[Value]) -> tuple[An
     Raises:
         LakewardenError, Problem: the statement is not possible.
     """
+    if single.tokens[0].upper() == "FETCH":
+        return columns_of(fetched(state, single.tokens[1:])[1])
     if control_of(single, state) is not None:
         return (AnswerColumn(single.tokens[-1].lower(), TEXT),) if single.tokens[0].upper() == "SHOW" else None
     state.block.check()
@@ -280,6 +293,8 @@ def parameter_kinds(state: State, single: Single, declared: Sequence[Kind | None
     Raises:
         LakewardenError: the text is no statement.
     """
+    if (cursor := CursorDeclaration.of(single)) is not None:
+        return parameter_kinds(state, cursor.query, declared)
     known: dict[int, Kind] = {}
     if control_of(single, state) is None and asks_catalog(single):
         known = catalog_parameters(single)

@@ -114,6 +114,43 @@ def test_a_list_is_one_parameter(ann: psycopg.Connection) -> None:
     ann.execute("DELETE FROM notes WHERE id = ANY(%s)", ([701, 702, 703, 704],))
 
 
+def test_a_cursor_of_the_server_goes_forward(port: int, ann: psycopg.Connection) -> None:
+    """psycopg's, SQLAlchemy's and Django's for results that they do not hold."""
+    with psycopg.connect(address(port, "ann")) as client:
+        client.execute("INSERT INTO notes VALUES (180, 'own')")
+        with client.cursor(name="many") as cursor:
+            cursor.execute("SELECT range AS n, %s || range AS t FROM range(1000) WHERE range >= %s", ("row ", 10))
+            assert [each.name for each in cursor.description or ()] == ["n", "t"]
+            assert cursor.fetchone() == (10, "row 10")
+            assert [row[0] for row in cursor.fetchmany(3)] == [11, 12, 13]
+            cursor.scroll(5)
+            assert cursor.fetchone() == (19, "row 19")
+            assert len(list(cursor)) == 980
+        with client.cursor(name="own", binary=True) as cursor:
+            cursor.execute("SELECT body FROM notes WHERE id = 180")
+            client.execute("DELETE FROM notes WHERE id = 180")
+            assert cursor.fetchall() == [("own",)], "the rows of when it was declared"
+        client.rollback()
+        with client.cursor(name="held", withhold=True) as cursor:
+            cursor.execute("SELECT * FROM range(5)")
+            client.commit()
+            assert len(cursor.fetchall()) == 5
+        client.execute("DECLARE c CURSOR FOR SELECT 1")
+        client.commit()
+        for text, state in (
+            ("FETCH ALL FROM c", "34000"),
+            ("DECLARE c CURSOR FOR DELETE FROM notes WHERE id = 1", "42601"),
+            ("DECLARE c CURSOR FOR SELECT 1; DECLARE c CURSOR FOR SELECT 1", "42P03"),
+            ("DECLARE c CURSOR FOR SELECT 1; FETCH BACKWARD 1 FROM c", "0A000"),
+        ):
+            with pytest.raises(psycopg.Error) as raised:
+                client.execute(text)
+            assert raised.value.sqlstate == state, text
+            client.rollback()
+    with pytest.raises(psycopg.errors.NoActiveSqlTransaction):
+        ann.execute("DECLARE c CURSOR FOR SELECT 1")
+
+
 def test_several_lists_are_the_columns_of_unnest(ann: psycopg.Connection) -> None:
     """Django's bulk_create writes so."""
     text = "SELECT * FROM unnest(%s::bigint[], %s::text[]) AS t (id, body)"
