@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.commit_log.commits import CommitLog, is_fence
 from lakewarden.delta.commit_log.committing import DIRECT_APP
+from lakewarden.delta.commit_log.stamp import CommitStamp
 from lakewarden.delta.manifest import read_manifest
 from lakewarden.delta.parquet.files import DataFile
 from lakewarden.delta.parquet.reading import OpenDataFile, open_file
@@ -49,11 +50,12 @@ class LastReadable:
 
 @dataclass(frozen=True)
 class Later:
-    """By the readable commits above a base: the last `_seq` after which a flush deleted rows, and whether any set rows back
-    (`CommitStamp.sets_back`)."""
+    """By the readable commits above a base: the last `_seq` after which a flush deleted rows, whether any set rows back
+    (`CommitStamp.sets_back`), and those that brought rows."""
 
     last_delete: int
     restored: bool
+    brought: tuple[CommitStamp, ...]
 
 
 def missing_files(files: Sequence[DataFile], sizes: Mapping[str, int]) -> tuple[DataFile, ...]:
@@ -147,7 +149,9 @@ def later_commits(target: ScopeTarget, newest: ScopeTable | None, base: LastRead
         for entry in entries
         if entry.stamp is not None and entry.stamp.metrics.get("numTargetRowsDeleted", 0)
     ]
-    return Later(max(deletes, default=NOTHING), any(entry.stamp.sets_back for entry in entries if entry.stamp is not None))
+    stamps = [entry.stamp for entry in entries if entry.stamp is not None]
+    brought = tuple(stamp for stamp in stamps if stamp.direct or stamp.log_rows)
+    return Later(max(deletes, default=NOTHING), any(stamp.sets_back for stamp in stamps), brought)
 
 
 def rows_of_files(target: ScopeTarget, listing: Sequence[StoredObject], base: LastReadable, upto: int) -> pa.Table:

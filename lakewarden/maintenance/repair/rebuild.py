@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakewarden.delta.parquet.files import DataFile
+from lakewarden.delta.commit_log.stamp import CommitStamp
 from lakewarden.delta.reading.rows import read_files
 from lakewarden.log.garbled_chunks import garbled_of
 from lakewarden.log.logs import reader_of
@@ -50,13 +50,17 @@ def rebuild(task: RepairTask, look: RepairLook) -> Rebuilt:
     # The best evidence first: with the manifest of the last version, rows and deletions are known, and nothing is in doubt.
     newest = listed(task, look.listing)
     base = newest or last_whole(task.target, look.newest, look.sizes)
-    decided = _found(task, look, base, watermark) if newest is None else _whole(newest, task)
+    found = None if newest is not None else _found(task, look, base, watermark)
+    decided = _whole(base, task) if found is None else _decided(task, look, base, found, watermark)
     visible = _visible(task, look)
     expected = _expected(task, look)
     back = decided.rows.filter(pc.invert(pc.is_in(decided.rows.column(SEQ), value_set=visible)))
     lost = _lost(expected, decided)
-    complete = lost == 0 and not decided.doubtful.num_rows and (newest is not None or _is_known(task, look, base, back))
+    known = found is None or _is_known(task, look, base, found)
+    complete = lost == 0 and not decided.doubtful.num_rows and known
     kept = identities(task, look, base, decided, complete=complete)
+    # As many rows as there were, and some may be older than those that are lost.
+    lost = None if lost == 0 and not known and not decided.doubtful.num_rows else lost
     return Rebuilt(decided, watermark, back.num_rows, lost, kept, complete)
 
 
@@ -70,19 +74,23 @@ def _readable(task: RepairTask) -> RepairTask:
     return replace(task, ranges=ranges, complete_after=max(task.complete_after, *(each.last_seq for each in garbled)))
 
 
-def _is_known(task: RepairTask, look: RepairLook, base: LastReadable, back: pa.Table) -> bool:
-    """Whether what came back are the very rows that were lost, not older ones of their keys."""
+def _is_known(task: RepairTask, look: RepairLook, base: LastReadable, found: pa.Table) -> bool:
+    """Whether all that came behind the base was found, so that no older row stands for a lost one of its key."""
+    brought = later_commits(task.target, look.newest, base).brought
+    if any(stamp.direct for stamp in brought):
+        return False
     # The log has everything behind the base, so what was put together is what was there.
     if task.complete_after <= base.watermark:
         return True
-    # That as many rows are there does not show that they are the same; all numbers of each lost file do.
-    return task.known_version <= look.version and all(_is_back(file, back) for file in look.lost)
+    # That as many rows are there as before shows nothing: a flush replaces rows by as many. What it took from the log does.
+    return task.known_version <= look.version and all(_is_back(stamp, found) for stamp in brought)
 
 
-def _is_back(file: DataFile, back: pa.Table) -> bool:
-    if file.rows is None or file.min_seq is None or file.max_seq is None:
+def _is_back(flush: CommitStamp, found: pa.Table) -> bool:
+    if flush.first_seq is None or flush.last_seq is None or flush.log_rows is None:
         return False
-    return bool(back.filter((pc.field(SEQ) >= file.min_seq) & (pc.field(SEQ) <= file.max_seq)).num_rows >= file.rows)
+    theirs = found.filter((pc.field(SEQ) >= flush.first_seq) & (pc.field(SEQ) <= flush.last_seq))
+    return bool(pc.count_distinct(theirs.column(SEQ)).as_py() >= flush.log_rows)
 
 
 def _whole(newest: LastReadable, task: RepairTask) -> RowDecision:
@@ -91,12 +99,16 @@ def _whole(newest: LastReadable, task: RepairTask) -> RowDecision:
     return RowDecision(rows, rows.slice(0, 0))
 
 
-def _found(task: RepairTask, look: RepairLook, base: LastReadable, watermark: int) -> RowDecision:
-    """The last version that can be read whole, and what came after it."""
+def _found(task: RepairTask, look: RepairLook, base: LastReadable, watermark: int) -> pa.Table:
+    """What came after the last version that can be read whole, in files and in the log."""
     target, files = task.target, () if look.foreign else look.listing
     # Up to the watermark: later rows are pending, and the next flush takes them.
     hot = rows_of_log(reader_of(state_store(task.state_uri), task.log_id), target, task.ranges, watermark)
-    found = pa.concat_tables([rows_of_files(target, files, base, watermark), hot])
+    return pa.concat_tables([rows_of_files(target, files, base, watermark), hot])
+
+
+def _decided(task: RepairTask, look: RepairLook, base: LastReadable, found: pa.Table, watermark: int) -> RowDecision:
+    target, files = task.target, () if look.foreign else look.listing
     rows, changes = (_unerased(each, task.erased_upto) for each in (base.rows, found))
     decided = decide(rows, changes, target.schema.primary_key, _doubt(task, look, base, watermark))
     # Whether their commit ever was, and what changed them since, nothing shows: they are set apart.
