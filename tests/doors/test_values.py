@@ -115,6 +115,8 @@ def _kept(sample: Sample, found: object, door: Door) -> bool:
         return False
     if isinstance(found, Decimal) and isinstance(value, (Decimal, float)):
         return found == Decimal(repr(value)) if isinstance(value, float) else found == value
+    if sample.written and isinstance(found, float):  # DOUBLE there, of which FLOAT has the nearest
+        return repr(found) == repr(float(sample.written))
     return isinstance(found, str) and value is not None and found == forms.text(sample)
 
 

@@ -238,6 +238,8 @@ _KEPT = "CREATE SHARED TABLE app.k (id UUID PRIMARY KEY, t TIME, name TEXT)"
         f"SELECT id FROM app.k WHERE ROW(id, name) IS NOT DISTINCT FROM ROW('{_WRITTEN}', 'one')",
         f"SELECT id FROM app.k WHERE id = ANY(['no uuid', '{_WRITTEN}'])",
         f"SELECT id FROM app.k WHERE id = ANY(ARRAY['{_WRITTEN}'])",
+        f"SELECT id FROM app.k WHERE id = ANY(['{_ID}', '{_WRITTEN}']::UUID[])",
+        f"SELECT id FROM app.k WHERE NOT id <> ALL(CAST(['{_WRITTEN}'] AS UUID[]))",
     ],
 )
 def test_a_uuid_is_found_however_it_is_written(lake: Lakehouse, query: str, flushed: bool) -> None:

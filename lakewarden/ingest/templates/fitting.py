@@ -153,6 +153,15 @@ _KINDS: tuple[tuple[Callable[[Any], bool], Callable[[Any, Any, str], list[Any]]]
 """The rest of the nested types are lists of some form."""
 
 
+def _first_invalid(batch: pa.RecordBatch) -> str:
+    for name, values in zip(batch.schema.names, batch.columns, strict=True):
+        try:
+            values.validate(full=True)
+        except pa.ArrowInvalid:
+            return f"column {name!r}"
+    return "the columns"
+
+
 class ObjectFitting:
     """Fits batches of one object, in order. Values of a column that the table has take its type, or the object is rejected."""
 
@@ -178,7 +187,7 @@ class ObjectFitting:
         try:
             batch.validate(full=True)
         except pa.ArrowInvalid as error:
-            raise InvalidArgument(f"rows from {self.rows + 1} on hold values that are not valid: {error}") from error
+            raise InvalidArgument(f"{_first_invalid(batch)}, rows from {self.rows + 1} on: not valid: {error}") from error
         if self._given is None:
             self._given = batch.schema
             names = column_names(batch.schema.names, self._table)

@@ -148,10 +148,22 @@ def _kind_at(node: exp.Expr, columns: Columns) -> Kind | None:
         case exp.Any() | exp.All() if isinstance(parent.parent, _COMPARED):
             kind = _of_column(parent.parent.this, columns)
             return kind.listed if kind is not None and kind.array else None
+        case exp.Tuple():
+            return _in_row(parent, node, columns)
         case _ if isinstance(parent, _COMPARED):
             return _of_column(parent.expression if parent.this is node else parent.this, columns)
         case _:
             return None
+
+
+def _in_row(row: exp.Tuple, node: exp.Expr, columns: Columns) -> Kind | None:
+    """Of `(a, b) = ($1, $2)` and `(a, b) IN (($1, $2))`."""
+    holder = row.parent
+    if not isinstance(holder, (*_COMPARED, exp.In)):
+        return None
+    beside = holder.expression if holder.this is row else holder.this
+    pairs = zip(row.expressions, beside.expressions, strict=False) if isinstance(beside, exp.Tuple) else ()
+    return next((_of_column(other, columns) for one, other in pairs if one is node), None)
 
 
 def _type_of(named: exp.DataType) -> Kind | None:

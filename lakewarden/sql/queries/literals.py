@@ -141,16 +141,14 @@ def _compared(node: exp.Expr) -> Iterator[tuple[exp.Column, Sequence[exp.Expr]]]
         case exp.Binary(this=one, expression=other):
             yield from _pairs(one, _items(other))
             yield from _pairs(other, _items(one))
-        case _:
-            pass  # compares no column
 
 
 def _pairs(one: exp.Expr, others: Sequence[exp.Expr]) -> Iterator[tuple[exp.Column, Sequence[exp.Expr]]]:
     inner = one.unnest()
     if isinstance(inner, exp.Column):
         yield inner, others
-    parts, rows = _parts(inner), [_parts(each.unnest()) for each in others]
-    for place, part in enumerate(parts):
+    rows = [_parts(each.unnest()) for each in others]
+    for place, part in enumerate(parts := _parts(inner)):
         yield from _pairs(part, [row[place] for row in rows if len(row) == len(parts)])
 
 
@@ -162,12 +160,18 @@ def _parts(row: exp.Expr) -> Sequence[exp.Expr]:
 
 def _items(value: exp.Expr) -> Sequence[exp.Expr]:
     """The items of `ANY([…])` and `ALL([…])`; any other value is one."""
-    of_list = value.this.unnest() if isinstance(value, (exp.Any, exp.All)) else value
-    return of_list.expressions if isinstance(of_list, exp.Array) and of_list is not value else (value,)
+    is_all = isinstance(value, exp.Anonymous) and value.name.upper() == "ALL" and value.expressions  # as sqlglot reads it
+    if not is_all and not isinstance(value, exp.Any):
+        return (value,)
+    items = (value.expressions[0] if is_all else value.this).unnest()
+    items = items.this.unnest() if isinstance(items, exp.Cast) else items
+    return items.expressions if isinstance(items, exp.Array) else (value,)
 
 
 def _rewrite(values: Sequence[exp.Expr], kind: ColumnType) -> None:
     for value in values:
+        if isinstance(value.parent, exp.Array) and isinstance(value.parent.parent, exp.Cast):
+            value.parent.parent.replace(value.parent)  # `::UUID[]`, as a driver's parameter has it
         inner = value.unnest()
         literal = inner.this if isinstance(inner, exp.Cast) and inner.to.this in _WRITTEN else inner
         if isinstance(literal, exp.Literal) and literal.is_string:
@@ -322,26 +326,24 @@ def keep_numbers(query: exp.Query, columns: ColumnTypes) -> None:
 
 def _write_exactly(literal: exp.Literal, met: Mapping[int, ColumnType]) -> None:
     signed: exp.Expr = literal
-    sign = ""
+    negative = False
     while isinstance(signed.parent, (exp.Neg, exp.Paren)):
         signed = signed.parent
-        if isinstance(signed, exp.Neg):
-            sign = "" if sign else "-"
+        negative ^= isinstance(signed, exp.Neg)
     kind, cast = met.get(id(signed)), signed.parent.to.this if isinstance(signed.parent, exp.Cast) else None
     if cast in _FLOATING or (kind is not None and kind.name in ("FLOAT", "DOUBLE")) or (literal.is_int and _is_shown(signed)):
         return
     number = Decimal(str(literal.this))
     if cast is exp.DType.DECIMAL:  # which rounds to the digits that are written there
-        signed.replace(exp.Literal.string(f"{sign}{number:f}"))
+        signed.replace(exp.Literal.string(f"{'-' if negative else ''}{number:f}"))
     elif (scale := _scale_beside(number, kind)) is not None:
         literal.replace(exp.cast(exp.Literal.string(format(number, "f")), f"DECIMAL({_MOST}, {scale})"))
     elif kind is not None and not -_MOST <= number.adjusted() < _MOST:  # one out of a DECIMAL's range is as far in DOUBLE
         literal.replace(exp.cast(exp.Literal.string(str(literal.this)), "DOUBLE"))
     else:
-        beside = "" if kind is None else f" beside {kind}"
         raise ConstraintViolation(
-            f"{str(literal.this)[:60]} has more digits than a DECIMAL has{beside}, and DOUBLE would change it; write fewer, or"
-            " cast it to DOUBLE"
+            f"{literal.name[:60]} has more digits than a DECIMAL{f' beside {kind}' if kind else ''} has, and DOUBLE would change"
+            " it; write fewer, or cast it to DOUBLE"
         )
 
 
@@ -355,12 +357,10 @@ def _is_shown(value: exp.Expr) -> bool:
 
 
 def changed_number(value: exp.Expr) -> str | None:
-    """The text of a number that a query changes: such a one, or a minus zero, which no DECIMAL has. None for any other value, and
-    for what `check_numbers` refuses.
-    """
+    """The text of a number that a query changes, or of a minus zero; None for all else, and for what `check_numbers` refuses."""
     negative = isinstance(value, exp.Neg)
     literal = value.this if negative else value
-    text = str(literal.this) if isinstance(literal, exp.Literal) and literal.is_number else ""
+    text = literal.name if isinstance(literal, exp.Literal) and literal.is_number else ""
     if not _NUMBER.fullmatch(text):
         return None
     number, nearest = Decimal(text), float(text)
@@ -381,8 +381,7 @@ def _is_changed(text: str) -> bool:
     return number not in (Decimal(nearest), Decimal(repr(nearest)))
 
 
-_BIGNUM = 1 << 128
-"""The first whole number that is one."""
+_BIGNUM = 1 << 128  # the first whole number that is one
 
 
 def _scale_beside(number: Decimal, kind: ColumnType | None) -> int | None:

@@ -168,6 +168,8 @@ def test_asyncpg_gives_lists(port: int) -> None:
             assert await client.fetchval("SELECT count(*) FROM range(10) t(x) WHERE x = ANY($1::bigint[])", [1, 3, 30]) == 2
             assert await client.fetch("SELECT id FROM notes WHERE id = ANY($1) AND body = ANY($2::text[])", [-1], ["x"]) == []
             assert await client.fetchval("SELECT $1::int[]", [4, None]) == [4, None]
+            rows = "SELECT id FROM notes WHERE (id, body) = ($1, $2) OR (body, id) IN (($3, $4))"
+            assert await client.fetch(rows, -1, "x", "y", -2) == []
         finally:
             await client.close()
 
