@@ -5,11 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from lakewarden.base.connection import Location, StorageRoot
+from lakewarden.base.recent import Recent
 from lakewarden.base.scope import Scope
+from lakewarden.catalog.access import can
 from lakewarden.catalog.kept_settings import UpkeepRules
-from lakewarden.catalog.model import Compression, TableSchema
+from lakewarden.catalog.model import Catalog, Compression, Table, TableSchema
 from lakewarden.catalog.state.floor_entries import FloorLocation, KnownState
+from lakewarden.errors import InvalidArgument
 from lakewarden.storage.location import local_path
+from lakewarden.storage.paths import check_user
 
 
 @dataclass(frozen=True)
@@ -55,3 +59,35 @@ class ScopeTarget:
     @property
     def schema(self) -> TableSchema:
         return self.schemas[-1]
+
+
+_TARGETS = 1_000
+"""Scopes, of some 2 KB each."""
+
+
+class RecentTargets:
+    """Where scopes are by one version of the catalog, that was used last. What the state knows of a scope is not in it."""
+
+    def __init__(self) -> None:
+        self._kept: tuple[Catalog | None, Recent[Scope, ScopeTarget]] = None, Recent(0)
+
+    def of(self, catalog: Catalog) -> Recent[Scope, ScopeTarget]:
+        of, kept = self._kept  # at once: another thread may use another version
+        if of is not catalog:
+            kept = Recent(_TARGETS)
+            self._kept = catalog, kept
+        return kept
+
+
+def check_scope(table: Table, scope: Scope) -> None:
+    """Checks that the scope is a scope of the table.
+
+    Raises:
+        InvalidArgument: a user for a SHARED table, no user for another, or an invalid user id.
+    """
+    if table.type == "SHARED" and scope.user is not None:
+        raise InvalidArgument(f"{table.name} is a SHARED table: its rows belong to no user, so name none")
+    if can(table.type, "a scope per user"):
+        if scope.user is None:
+            raise InvalidArgument(f"{table.name} is a {table.type} table: name the user")
+        check_user(scope.user)

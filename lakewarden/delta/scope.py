@@ -137,12 +137,13 @@ def compared(table: ScopeTable | None, target: ScopeTarget) -> ScopeTable | None
     """
     if table is not None:
         check_owner(table, target)  # first: another scope's versions say nothing about this one's
-    table, lost = what_is_lost(table, target)
+    found, lost = what_is_lost(table, target)
     if lost:
         raise Corrupt(f"{lost}: lakewarden repair {target.scope.table} shows what can be restored")
-    if table is not None:
-        KNOWN_RULES.see(target, table.head, has=bool(rules_of(table.head)))
-    return None if table is None else _of_scope(table, target)
+    if found is None:
+        return None
+    KNOWN_RULES.see(target, found.head, has=bool(rules_of(found.head)))
+    return _of_scope(found, target, checked=found is table)
 
 
 def what_is_lost(table: ScopeTable | None, target: ScopeTarget) -> tuple[ScopeTable | None, str]:
@@ -181,19 +182,20 @@ def _less(table: ScopeTable | None, known: KnownState | None, target: ScopeTarge
     """Returns in which way the table has less than that; empty when it does not."""
     if known is None or known.forgotten:
         return ""
+    watermark = None if table is None else table.watermark(target.app_id)
+    watermark = NOTHING if watermark is None else watermark
+    if table is not None and table.version >= known.version and watermark >= known.watermark:
+        return ""
     was = f"{target.scope} was at version {known.version} with {known.rows} rows"
     if table is None:
         return f"{was}, and there is no table at {target.uri}"
     if table.version < known.version:
         return f"{was}, and {target.uri} has version {table.version}"
-    watermark = table.watermark(target.app_id)
-    watermark = NOTHING if watermark is None else watermark
-    if watermark < known.watermark:
-        return f"{was} and all rows up to _seq {known.watermark}, and {target.uri} has them up to {watermark}"
-    return ""
+    return f"{was} and all rows up to _seq {known.watermark}, and {target.uri} has them up to {watermark}"
 
 
-def _of_scope(table: ScopeTable, target: ScopeTarget) -> ScopeTable:
-    check_owner(table, target)
+def _of_scope(table: ScopeTable, target: ScopeTarget, *, checked: bool = False) -> ScopeTable:
+    if not checked:
+        check_owner(table, target)
     table.scope = target.scope if target.mark else None
     return table

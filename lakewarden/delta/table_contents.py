@@ -45,6 +45,7 @@ class TableContents:
         self.is_kept = is_kept
         self._found = found
         self._mended = mended
+        self._bounds: dict[str, Bounds | None] = {}
         self.scope: Scope | None = None
         """The owner whose rows its files must hold; None when that is not checked."""
 
@@ -52,16 +53,16 @@ class TableContents:
     def uri(self) -> str:
         return self.location.uri
 
-    @property
+    @cached_property
     def version(self) -> int:
         return self._found.version
 
-    @property
+    @cached_property
     def head(self) -> TableHead:
         """What the table says of itself."""
         return self._found.head
 
-    @property
+    @cached_property
     def columns(self) -> tuple[LiveColumn, ...]:
         return live_columns(self.head.schema)
 
@@ -134,7 +135,7 @@ class TableContents:
             return False  # a fence of a table that had other columns
         return there is schemas[-1] or reads_alike(there, schemas[-1])
 
-    @property
+    @cached_property
     def mapping(self) -> str:
         """The mode of Delta's column mapping, which only other writers set; usually `none`."""
         return self.property("delta.columnMapping.mode") or "none"
@@ -168,7 +169,13 @@ class TableContents:
 
     def bounds(self, column: str) -> Bounds | None:
         """For each live file, in the order of `files`, the lowest and the highest value of the column, None where that is
-        unknown; None where it is unknown of all. What statistics say is rounded outwards (`delta.parquet.outward`)."""
+        unknown; None where it is unknown of all. What statistics say is rounded outwards (`delta.parquet.outward`), and read
+        once: it is most of a look-up's work."""
+        if column not in self._bounds:
+            self._bounds[column] = self._bounds_of(column)
+        return self._bounds[column]
+
+    def _bounds_of(self, column: str) -> Bounds | None:
         if column in self.head.partition_columns:
             values = self.partition_values(column)
             return values, values

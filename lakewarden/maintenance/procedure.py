@@ -9,12 +9,12 @@ from lakewarden.base.scope import Scope
 from lakewarden.catalog.model import Catalog
 from lakewarden.catalog.operations import Operation
 from lakewarden.catalog.report import ScopeReport
+from lakewarden.catalog.target import check_scope
 from lakewarden.maintenance.plans.store import DoneBy
 from lakewarden.maintenance.plans.value import Plan
 from lakewarden.maintenance.request import Request
 from lakewarden.maintenance.scopes import named_tables
 from lakewarden.maintenance.workplace import Workplace
-from lakewarden.tables.warehouse import check_scope
 
 
 class Procedure(ABC):

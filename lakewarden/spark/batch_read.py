@@ -29,6 +29,7 @@ from lakewarden.base.scope import Scope
 from lakewarden.catalog.access import can
 from lakewarden.catalog.changes.engines import require_active
 from lakewarden.catalog.model import Table, TableSchema
+from lakewarden.catalog.target import check_scope
 from lakewarden.delta.past import AsOf
 from lakewarden.delta.reading.bounds import Bound, Value
 from lakewarden.errors import InvalidArgument, Unsupported
@@ -39,7 +40,7 @@ from lakewarden.spark.options import ReadOptions
 from lakewarden.spark.packs import scope_packs
 from lakewarden.spark.rows import ScopeRead, SharedTasks, shared_tasks
 from lakewarden.tables.strong_read import PastScope, ReadSelection, past_of
-from lakewarden.tables.warehouse import Warehouse, check_scope, find_table
+from lakewarden.tables.warehouse import Warehouse, find_table
 
 # What Spark's filters say of users and columns. Each filter is applied again by Spark: in doubt, one says nothing here.
 _LOW = (EqualTo, EqualNullSafe, GreaterThan, GreaterThanOrEqual)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from typing import Any, cast
@@ -11,7 +11,7 @@ from typing import Any, cast
 from sqlglot.tokenizer_core import Token, TokenType
 
 from lakewarden.sql.dialect import QUERIES_BEGIN, Value, count_of, filled, read_whole, tokens_of
-from lakewarden.sql.queries.look_up_texts import keep_text, recognized, seen_look_up, seen_text
+from lakewarden.sql.queries.look_up_texts import LookUp, LookUpShape, TextShape, keep_text, seen_shape, seen_text
 from lakewarden.sql.reader import StatementReader
 from lakewarden.sql.statement import (
     ExecuteAs,
@@ -84,14 +84,14 @@ def parse(text: str, bounds: TextBounds | None = None, params: Sequence[Value] |
     if bounds is not None:
         bounds.check_text(text)
     if not params and (seen := seen_text(text)) is not None:
-        look_up, number = seen
+        shape, literals, number = seen
         if bounds is not None:
             bounds.check_tokens(number)
-        return [Query(lambda: cast("Query", read_whole(tokens_of(text), text, _any)).query, look_up)]
+        return [_shaped(shape, literals, lambda: read_whole(tokens_of(text), text, _any))]
     found = tokens_of(text) if params is None else filled(tokens_of(text, numbered=bool(params)), params)
     made = [_statement(tokens, text) for tokens in _divided(found, bounds)]
-    if not params and len(made) == 1 and isinstance(made[0], Query) and made[0].look_up is not None:
-        keep_text(text, found, made[0].look_up)
+    if not params and len(made) == 1 and (known := seen_shape(found)) is not None:
+        keep_text(text, found, known[0])
     return made
 
 
@@ -148,13 +148,18 @@ def _split(tokens: list[Token]) -> Iterator[list[Token]]:
 
 
 def _statement(tokens: list[Token], text: str) -> Statement:
-    """Not parsed where it is a look-up as one before, but for its values."""
-    if (seen := seen_look_up(tokens)) is not None:
-        return Query(lambda: cast("Query", read_whole(tokens, text, _any)).query, seen)
-    found = read_whole(tokens, text, _any)
-    if not isinstance(found, Query) or (look_up := recognized(tokens, found.query)) is None:
-        return found
-    return replace(found, look_up=look_up)
+    """Not parsed where it is as one before, but for its values."""
+    if (seen := seen_shape(tokens)) is not None:
+        return _shaped(*seen, lambda: read_whole(tokens, text, _any))
+    return read_whole(tokens, text, _any).recognized(tokens)
+
+
+def _shaped(shape: TextShape, literals: tuple[str, ...], parsed: Callable[[], Statement]) -> Statement:
+    """The statement of a shape, with these literals."""
+    if isinstance(shape, LookUpShape):
+        return Query(lambda: cast("Query", parsed()).query, LookUp(shape, literals))
+    made: Statement = family("insert").Insert(shape.table, shape.columns, shape.query(literals), None, shape.alias)
+    return made
 
 
 def _any(read: StatementReader) -> Statement:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from sqlglot import exp
 
@@ -229,6 +230,7 @@ def checked(node: exp.Table) -> Ref:
     return check_ref(Ref(node.name, node.db or None))
 
 
+@lru_cache(maxsize=1024)
 def check_ref(ref: Ref) -> Ref:
     """Raises as `checked`."""
     place = ref.namespace

@@ -6,12 +6,13 @@ catalog's rules check. Queries and expressions are sqlglot's trees; code that re
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar, Literal, TypeVar, cast, get_type_hints
 
 from sqlglot import exp
+from sqlglot.tokenizer_core import Token
 
 from lakewarden.base.scope import TableName
 from lakewarden.errors import PermissionDenied, Unsupported
@@ -88,6 +89,10 @@ class Statement:
     """Whether its run has the engine check its query: then one message to a worker is enough, where nothing runs before it."""
     keeps_its_query: ClassVar[str] = ""
     """Why its query reads no temporary table, if that is so because it runs again in other sessions: the end of a sentence."""
+
+    def recognized(self, tokens: Sequence[Token]) -> Statement:
+        """The same, of whose text is kept what spares parsing the next one that differs in its literals alone, if it is such."""
+        return self
 
     def queries(self) -> Iterator[exp.Expr]:
         """The parts that DuckDB computes, each as a query of its own."""

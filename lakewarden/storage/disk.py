@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path, PurePosixPath
 
 from lakewarden.base.clock import Clock, system_clock
@@ -105,26 +105,35 @@ def write_all(descriptor: int, data: bytes) -> None:
         rest = rest[os.write(descriptor, rest) :]
 
 
-def files_below(directory: str, prefix: str) -> Iterator[StoredObject]:
-    for key, entry in entries_below(directory, prefix):
-        with suppress(FileNotFoundError):  # deleted since the directory was read
-            status = entry.stat(follow_symlinks=False)
-            yield StoredObject(key, status.st_size, datetime.fromtimestamp(status.st_mtime, UTC))
+def files_below(directory: str, prefix: str) -> list[StoredObject]:
+    found = []
+    for portion in entries_below(directory, prefix):
+        for key, entry in portion:
+            try:
+                status = entry.stat(follow_symlinks=False)
+            except FileNotFoundError:  # deleted since the directory was read
+                continue
+            found.append(StoredObject(key, status.st_size, datetime.fromtimestamp(status.st_mtime, UTC)))
+    return found
 
 
-def entries_below(directory: str, prefix: str) -> Iterator[tuple[str, os.DirEntry[str]]]:
-    """Yields the files, with their keys."""
+_PORTION = 1_000
+"""Entries of a directory that are held at once: a generator's step for each of them costs more than the entry."""
+
+
+def entries_below(directory: str, prefix: str) -> Iterator[list[tuple[str, os.DirEntry[str]]]]:
+    """Yields the files, with their keys, in portions."""
     try:
         entries = os.scandir(directory)
     except (FileNotFoundError, NotADirectoryError):
         return
     with entries:
-        for entry in entries:
-            if not entry.is_dir(follow_symlinks=False):
-                yield prefix + entry.name, entry
-            # At the root only: what is not whole yet is no object.
-            elif prefix or entry.name != TEMPORARY:
-                yield from entries_below(entry.path, f"{prefix}{entry.name}/")
+        while portion := [*islice(entries, _PORTION)]:
+            yield [(prefix + entry.name, entry) for entry in portion if not entry.is_dir(follow_symlinks=False)]
+            for entry in portion:
+                # At the root only: what is not whole yet is no object.
+                if entry.is_dir(follow_symlinks=False) and (prefix or entry.name != TEMPORARY):
+                    yield from entries_below(entry.path, f"{prefix}{entry.name}/")
 
 
 def sync_directory(directory: str) -> None:

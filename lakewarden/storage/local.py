@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
-from itertools import takewhile
+from operator import attrgetter
 
 from lakewarden.base.clock import Clock, NewId, random_id, system_clock
 from lakewarden.errors import LakewardenError, NotDurable, StorageRefused, StorageUnavailable
@@ -101,28 +101,42 @@ class LocalObjects(ObjectStore):
             replace_file(path, part, data)
 
     def get(self, key: str) -> bytes:
-        with self._explained("read", key), _opened(self._path(key), key) as descriptor:
-            return read_range(descriptor, 0, os.fstat(descriptor).st_size)
+        return self._read(key, 0)[0]
 
     def get_dated(self, key: str) -> tuple[bytes, datetime]:
-        with self._explained("read", key), _opened(self._path(key), key) as descriptor:
-            found = os.fstat(descriptor)
-            return read_range(descriptor, 0, found.st_size), datetime.fromtimestamp(found.st_mtime, UTC)
+        data, status = self._read(key, 0)
+        return data, datetime.fromtimestamp(status.st_mtime, UTC)
 
     def get_range(self, key: str, start: int, length: int) -> bytes:
-        with self._explained("read", key), _opened(self._path(key), key) as descriptor:
-            return read_range(descriptor, start, length)
+        return self._read(key, start, length)[0]
+
+    def _read(self, key: str, start: int, length: int | None = None) -> tuple[bytes, os.stat_result]:
+        """A part of an object, by default to its end. Without a context, of which each costs as much as the system's call."""
+        path = self._path(key)
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                status = os.fstat(descriptor)
+                return read_range(descriptor, start, status.st_size if length is None else length), status
+            finally:
+                os.close(descriptor)
+        except (FileNotFoundError, NotADirectoryError):
+            raise Missing(key) from None
+        except OSError as error:
+            raise self._explanation(error, "read", key) from error
 
     def list(self, prefix: str) -> list[StoredObject]:
-        with self._explained("list", prefix):
-            found = list(files_below(self._path(prefix) if prefix else self._root, f"{prefix}/" if prefix else ""))
-        found.sort(key=lambda stored: stored.key)
+        try:
+            found = files_below(self._path(prefix) if prefix else self._root, f"{prefix}/" if prefix else "")
+        except OSError as error:
+            raise self._explanation(error, "list", prefix) from error
+        found.sort(key=attrgetter("key"))
         return found
 
     def keys(self, prefix: str = "") -> Sequence[str]:
         below = entries_below(self._path(prefix) if prefix else self._root, f"{prefix}/" if prefix else "")
         try:
-            return sorted([key for key, _ in below])
+            return sorted([key for portion in below for key, _ in portion])
         except OSError as error:
             raise self._explanation(error, "list", prefix) from error
 
@@ -131,11 +145,14 @@ class LocalObjects(ObjectStore):
         the names that could follow costs a thousandth.
         """
         if following:
-            names = iter(following)
-            found = [*takewhile(self.has, names)]
+            found, names = [], iter(following)
+            for name in names:
+                if not os.path.exists(self._path(name)):
+                    break
+                found.append(name)
             # One behind the first that is missing: if that one is there, the missing one is not simply the log's end.
             beyond = next(names, None)
-            if beyond is None or not self.has(beyond):
+            if beyond is None or not os.path.exists(self._path(beyond)):
                 return found  # else the one before it was created meanwhile, or is lost: the listing shows which
         home, least = f"{prefix}/", key.removeprefix(f"{prefix}/")
         with self._explained("list", prefix):

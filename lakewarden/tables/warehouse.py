@@ -28,14 +28,13 @@ from lakewarden.catalog.state.founding import FILE, FIRST_FORMAT, INDEXED_FORMAT
 from lakewarden.catalog.state.scope_registry import RegisteredUsers, ScopeRegistry
 from lakewarden.catalog.state.user_storages import THE_TABLES, UserStorages
 from lakewarden.catalog.store import CatalogStore
-from lakewarden.catalog.target import ScopeTarget
+from lakewarden.catalog.target import RecentTargets, ScopeTarget, check_scope
 from lakewarden.delta.reading.column_cache import ColdCache, ColumnCache, TableCache
 from lakewarden.delta.uri import delta_uri
 from lakewarden.errors import (
     Conflict,
     FailedPrecondition,
     InUse,
-    InvalidArgument,
     NotFound,
     StorageRefused,
     StorageUnavailable,
@@ -47,7 +46,7 @@ from lakewarden.storage.folders import Folders
 from lakewarden.storage.location import canonical, join
 from lakewarden.storage.objects import Missing, ObjectStore
 from lakewarden.storage.open import open_store
-from lakewarden.storage.paths import STATE, check_user, scope_path
+from lakewarden.storage.paths import STATE, scope_path
 from lakewarden.storage.probe import probe_at_open
 from lakewarden.tables.keys.pending import PendingKeys
 
@@ -77,6 +76,7 @@ class Warehouse:
     folders: Folders = field(default_factory=Folders)
     pending_keys: PendingKeys = field(default_factory=PendingKeys)
     registered: RegisteredUsers = field(default_factory=RegisteredUsers)
+    targets: RecentTargets = field(default_factory=RecentTargets)
 
     @classmethod
     def open(cls, uri: str, settings: Settings, clock: Clock, new_id: NewId, *, create: bool = True) -> Warehouse:
@@ -155,10 +155,16 @@ class Warehouse:
             Unsupported: a STREAM table, whose rows are in the log only.
             Corrupt: the table's floor cannot be read.
         """
-        table = find_table(catalog, scope.table)
-        require(table, "cold tier", "flushes, maintenance, versions")
-        check_scope(table, scope)
-        return self.target_of(catalog, table, scope.user)
+        kept = self.targets.of(catalog)
+        target = kept.get(scope)
+        if target is None:
+            table = find_table(catalog, scope.table)
+            require(table, "cold tier", "flushes, maintenance, versions")
+            check_scope(table, scope)
+            target = self.bare_target(catalog, table, scope.user)
+            if not table.options.use_user_storage:  # which the state says of each user
+                kept.put(scope, target)
+        return _with_known(target)
 
     def place(self, catalog: Catalog, table: Table, user: str | None) -> Callable[[], ScopeTarget]:
         """Returns what looks the scope up, in this catalog first, then in the newest one: a `Place`."""
@@ -167,10 +173,7 @@ class Warehouse:
 
     def target_of(self, catalog: Catalog, table: Table, user: str | None) -> ScopeTarget:
         """Returns the same for a table that may be in the middle of a drop."""
-        target = self.bare_target(catalog, table, user)
-        if target.floor is None:
-            return target
-        return replace(target, known=floor_at(target.floor).known((target.mark,), RECENT_SECONDS).get(target.mark))
+        return _with_known(self.bare_target(catalog, table, user))
 
     def read_ahead(self, table: Table, users: Iterable[str | None]) -> None:
         """Reads what the state knows of these scopes at once; for each of them `target_of` then reads nothing.
@@ -295,18 +298,11 @@ class Warehouse:
         return StorageRoot(storage.id, self.location(storage), storage.identity)
 
 
-def check_scope(table: Table, scope: Scope) -> None:
-    """Checks that the scope is a scope of the table.
-
-    Raises:
-        InvalidArgument: a user for a SHARED table, no user for another, or an invalid user id.
-    """
-    if table.type == "SHARED" and scope.user is not None:
-        raise InvalidArgument(f"{table.name} is a SHARED table: its rows belong to no user, so name none")
-    if can(table.type, "a scope per user"):
-        if scope.user is None:
-            raise InvalidArgument(f"{table.name} is a {table.type} table: name the user")
-        check_user(scope.user)
+def _with_known(target: ScopeTarget) -> ScopeTarget:
+    """Adds what the state knows of the scope now."""
+    if target.floor is None:
+        return target
+    return replace(target, known=floor_at(target.floor).known((target.mark,), RECENT_SECONDS).get(target.mark))
 
 
 def live_tables(catalog: Catalog) -> list[Table]:

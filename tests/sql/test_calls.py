@@ -48,13 +48,18 @@ def session(warehouse_uri: str) -> Iterator[SqlSession]:
         yield lake.session(user="ann", role="service")
 
 
+# What is allowed is some twentieth more than what there is: a call more in each step is seen.
 @pytest.mark.disk
 def test_a_look_up_takes_few_calls_more_than_a_read(session: SqlSession) -> None:
     """The text differs each time in its literal, as those of a client do."""
     table, numbers = session.table("app.t"), count()
-    read = _calls(table.read, own=False)
-    look_up = _calls(lambda: session.sql(f"SELECT v, n FROM app.t WHERE id = {next(numbers)}"), own=False)
-    assert look_up <= 1.5 * read, (look_up, read)
+
+    def look_up() -> object:
+        return session.sql(f"SELECT v, n FROM app.t WHERE id = {next(numbers)}")
+
+    assert _calls(look_up, own=True) <= 410
+    read, looked_up = (_calls(work, own=False) for work in (table.read, look_up))
+    assert looked_up - read <= 185, (looked_up, read)
 
 
 @pytest.mark.disk
@@ -62,4 +67,5 @@ def test_an_insert_takes_few_calls_more_than_a_write(session: SqlSession) -> Non
     table, numbers = session.table("app.t"), count(1000)
     write = _calls(lambda: table.write([{"id": next(numbers), "v": "x", "n": 1}], mode="insert"), own=True)
     insert = _calls(lambda: session.sql(f"INSERT INTO app.t (id, v, n) VALUES ({next(numbers)}, 'x', 1)"), own=True)
-    assert insert - write <= 250, (insert, write)
+    assert write <= 570
+    assert insert - write <= 185, (insert, write)

@@ -22,6 +22,7 @@ from lakewarden.sql.query_engine.workers.engine import Workers
 from lakewarden.sql.query_engine.workers.messages import EngineRequest
 from lakewarden.sql.results import QueryStrategy, ResultRows
 from lakewarden.sql.session import SqlSession
+from lakewarden.sql.statements.insert import Insert
 from lakewarden.sql.statements.query import Query
 from lakewarden.tables.freshness import Freshness
 from tests.fixtures.examples import examples
@@ -432,3 +433,57 @@ def test_a_text_that_is_known_by_its_characters_means_what_its_tokens_mean(first
         _kept_texts._values.clear()
         _kept._values.clear()
         assert read(text) == seen, text
+
+
+# INSERTs of VALUES, of whose text the shape is kept.
+_ROWS = (
+    *("(1, 'a', 2)", "(9, 'b c', -3)", "(-7, '', 0)", "(5, 'it''s', 7)", "(4, 'x(y', 1), (3, 'z', 2)", "(2, NULL, DEFAULT)"),
+    *("(6, CURRENT_USER(), 1.5)", "(8, '0', 5.0)", "(10, '\u00e9 1 ''2''', 12)", "(11, 'a', 1e2)", "(12, 'n', 1_000)"),
+    *("('13', 'text', '4')", "(14, true, 1)", "(DATE '2020-01-01', 'x', 1)", "(15, 'y')", "(16, 17, 18), (19, 'w')"),
+)
+
+
+@pytest.mark.parametrize("columns", ["", " (id, v, n)", " (v, id)"])
+@pytest.mark.parametrize(
+    "first", ["(20, 'plain', 30)", "(21, 'q', -1)", "(22, NULL, 1)", "(23, 'r', 1.25)", "(24, 'a', 1), (25, 'b', 2)"]
+)
+def test_an_insert_whose_shape_was_seen_does_what_its_text_says(first: str, columns: str) -> None:
+    def parsed(text: str) -> tuple[object, ...]:
+        (found,) = parse(text)
+        assert isinstance(found, Insert)
+        return found.table, found.columns, found.rows, found.alias, found.conflict, found.files, found.is_plain
+
+    texts = [f"INSERT INTO app.t{columns} VALUES {values}" for values in (first, *_ROWS, first)]
+    found = [parsed(text) for text in texts]
+    assert _kept._values
+    for text, seen in zip(texts, found, strict=True):
+        _kept_texts._values.clear()
+        _kept._values.clear()
+        assert parsed(text) == seen, text
+
+
+def test_what_is_kept_of_an_insert_holds_no_value() -> None:
+    for number, secret in enumerate(("a secret", "another"), 77_001):
+        parse("INSERT INTO app.kept_once AS k VALUES (?, ?, ?)", params=[number, secret, -number])
+        parse(f"INSERT INTO app.kept_twice VALUES ({number}, '{secret}')")
+    kept = str(_kept._values) + str(_kept_texts._values)
+    assert "secret" not in kept
+    assert "7700" not in kept
+    assert [sum(name in str(key) for key in _kept._values) for name in ("kept_once", "kept_twice")] == [1, 1]
+
+
+def test_an_insert_that_was_seen_asks_for_its_right_each_time(lake: Lakehouse, own: SqlSession) -> None:
+    lake.sql("CREATE USER TABLE own.mine (id BIGINT PRIMARY KEY, v TEXT); CREATE SHARED TABLE own.theirs (id BIGINT PRIMARY KEY)")
+    for number in (1, 2):
+        own.sql(f"INSERT INTO own.mine VALUES ({number}, 'ann')")
+        with pytest.raises(PermissionDenied):
+            own.sql(f"INSERT INTO own.theirs VALUES ({number})")
+    lake.session(user="bob").sql("INSERT INTO own.mine VALUES (3, 'bob')")
+    assert _rows(own, "SELECT id FROM own.mine ORDER BY id") == [{"id": 1}, {"id": 2}]
+    lake.sql("ALTER TABLE own.mine ADD COLUMN w TEXT")
+    own.sql("INSERT INTO own.mine VALUES (5, 'x', 'y')")
+    with pytest.raises(LakewardenError, match="2 values are given for 3 columns"):
+        own.sql("INSERT INTO own.mine VALUES (6, 'x')")
+    lake.sql("DISABLE ENGINE own")
+    with pytest.raises(FailedPrecondition):
+        own.sql("INSERT INTO own.mine VALUES (7, 'x', 'y')")

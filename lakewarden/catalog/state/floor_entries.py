@@ -211,7 +211,7 @@ class KnownScopes:
         if row is None:
             return None
         columns = self._columns
-        version, watermark, rows, deleted = (columns[name].item(row) for name in _COUNTS)
+        version, watermark, rows, deleted = [columns[name].item(row) for name in _COUNTS]
         seen = columns["looked_at"].item(row) != UNSEEN
         noted = UpkeepNote(*[columns[name].item(row) for name in UPKEEP]) if seen else None
         return KnownState(version, watermark, rows, deleted, bool(columns["forgotten"][row]), noted)

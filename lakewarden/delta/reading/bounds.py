@@ -38,8 +38,10 @@ def files_within(table: ScopeTable, bounds: Sequence[Bound]) -> list[DataFile]:
     files = list(table.files())
     if not bounds or not files:
         return files
-    inside = {partition for partition in {file.partition for file in files} if may_have_within(table, partition, bounds)}
-    places = [place for place, file in enumerate(files) if file.partition in inside]
+    places = list(range(len(files)))
+    if table.head.partition_columns:
+        inside = {partition for partition in {file.partition for file in files} if may_have_within(table, partition, bounds)}
+        places = [place for place in places if files[place].partition in inside]
     for bound in bounds:
         known = None if bound.column in table.head.partition_columns else table.bounds(bound.column)
         if known is not None:
@@ -64,7 +66,7 @@ def may_have_within(table: ScopeTable, partition: Partition, bounds: Sequence[Bo
 
 def rows_within(rows: pa.Table, bounds: Sequence[Bound]) -> pa.Table:
     """The rows within all bounds; all of them where that would leave most."""
-    tests = [test for bound in bounds for test in _tests(rows.column(bound.column), bound)]
+    tests = [test for bound in bounds for test in _tests(rows.column(bound.column), bound)] if rows.num_rows else []
     if not tests:
         return rows
     inside = reduce(pc.and_, tests)

@@ -47,11 +47,11 @@ def read_rows(
         Unsupported: another writer changed the columns.
         Corrupt: a file is missing or unreadable.
     """
-    if not table.files():
-        return empty_rows(schemas[-1]) if columns is None else empty_rows(schemas[-1]).select(columns)
-    if table.plain:
-        return read_files(table, _files_to_read(table, schemas, bounds, buckets), schemas, columns, cache)
-    return scanned_rows(table, schemas, columns)
+    if not table.plain:
+        return scanned_rows(table, schemas, columns)
+    if files := _files_to_read(table, schemas, bounds, buckets):
+        return read_files(table, files, schemas, columns, cache)
+    return empty_rows(schemas[-1]) if columns is None else empty_rows(schemas[-1]).select(columns)
 
 
 def scanned_rows(table: ScopeTable, schemas: tuple[TableSchema, ...], columns: Sequence[str] | None) -> pa.Table:

@@ -256,13 +256,15 @@ def confirm(store: ObjectStore, log_id: str, cut: LogCut) -> None:
 def newest_cut(store: ObjectStore, log_id: str, known: LogCut | None = None) -> LogCut:
     """The cut that counts now. `known` spares the read when it still does."""
     version = newest_version(store, log_id)
+    if known is not None and known.version == version:
+        return known
     attempts = Attempts(100, f"log {log_id} of {store.uri} was cut", "while its newest cut was read")
     while True:
         attempts.next()
-        if known is not None and known.version == version:
-            return known
         try:
             known = read_cut(store, log_id, version)
         except Missing:
             known = None
         version = newest_version(store, log_id)
+        if known is not None and known.version == version:
+            return known

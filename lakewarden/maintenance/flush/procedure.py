@@ -8,6 +8,7 @@ from lakewarden.base.scope import Scope
 from lakewarden.catalog.changes.engines import is_active
 from lakewarden.catalog.model import Catalog
 from lakewarden.catalog.report import ScopeReport
+from lakewarden.catalog.target import check_scope
 from lakewarden.maintenance.compact import CompactOptions
 from lakewarden.maintenance.compact.procedure import PROCEDURE as COMPACT
 from lakewarden.maintenance.flush.due import Only
@@ -21,7 +22,7 @@ from lakewarden.maintenance.request import Request, new_request
 from lakewarden.maintenance.scopes import left_out, named_tables
 from lakewarden.maintenance.workplace import Workplace
 from lakewarden.storage.paths import check_user
-from lakewarden.tables.warehouse import Warehouse, check_scope, cold_tables
+from lakewarden.tables.warehouse import Warehouse, cold_tables
 
 
 class Flush(ByScope):

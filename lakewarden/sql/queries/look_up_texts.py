@@ -1,4 +1,4 @@
-"""Recognizes look-ups: `SELECT columns FROM table WHERE column = literal AND …`, and nothing else.
+"""Recognizes look-ups, `SELECT columns FROM table WHERE column = literal AND …`, and `INSERT … VALUES` of literals; nothing else.
 
 The shape of a text is its tokens without the values of its literals. A text whose shape was seen before is not parsed again.
 What is kept holds names alone: no value of a user, no right, and nothing of what the names mean, which each run looks up.
@@ -58,21 +58,45 @@ class LookUp:
         return f"-{self.literals[constant.place]}" if constant.negative else self.literals[constant.place]
 
 
+@dataclass(frozen=True)
+class InsertShape:
+    """`INSERT INTO table (columns) VALUES …` without its values: each is a literal, or a node that names nothing."""
+
+    table: Ref
+    columns: tuple[str, ...]
+    alias: str | None
+    rows: tuple[tuple[Constant | exp.Expr, ...], ...]
+
+    def query(self, literals: Sequence[str]) -> exp.Query:
+        """`SELECT * FROM VALUES …` with these literals, as the grammar makes it of the text."""
+        rows = [exp.Tuple(expressions=[_cell(each, literals) for each in row]) for row in self.rows]
+        return exp.Select(expressions=[exp.Star()], from_=exp.From(this=exp.Values(expressions=rows)))
+
+
+def _cell(cell: Constant | exp.Expr, literals: Sequence[str]) -> exp.Expr:
+    if not isinstance(cell, Constant):
+        return cell.copy()
+    literal = exp.Literal(this=literals[cell.place], is_string=cell.is_string)
+    return exp.Neg(this=literal) if cell.negative else literal
+
+
+TextShape = LookUpShape | InsertShape
+
 _LITERALS = frozenset({TokenType.NUMBER, TokenType.STRING})
 _MOST_TOKENS = 200
-"""Of a look-up that is recognized: some fifty columns."""
+"""Of a text that is recognized: some fifty columns of a look-up, or twenty rows."""
 
 _MOST_CHARACTERS = 1 << 18
 """Of the names in all shapes that are kept: of a thousand to ten thousand texts, in some 20 MB with their tokens."""
 
 _ShapeKey = tuple[tuple[TokenType, str], ...]
 
-_kept: Recent[_ShapeKey, LookUpShape] = Recent(_MOST_CHARACTERS, share=64)
+_kept: Recent[_ShapeKey, TextShape] = Recent(_MOST_CHARACTERS, share=64)
 
 _STRING = re.compile(r"'([^'\\]*)'")
 _NUMBER = re.compile(r"(?<![A-Za-z_0-9.])([0-9]+)(?![A-Za-z_0-9.])")
 _LITERAL = re.compile(f"{_STRING.pattern}|{_NUMBER.pattern}")
-_PLAIN = re.compile(r"[A-Za-z_0-9 \n.,*=']*")
+_PLAIN = re.compile(r"[A-Za-z_0-9 \n.,*=()']*")
 """Of a text without the values of its literals: nothing that could be a comment, a name in quotes, a parameter or a sign."""
 
 _MOST_OF_A_TEXT = 2_000
@@ -81,9 +105,9 @@ _MOST_OF_A_TEXT = 2_000
 
 @dataclass(frozen=True)
 class SeenText:
-    """What texts that differ in their literals alone look up."""
+    """What texts are that differ in their literals alone."""
 
-    shape: LookUpShape
+    shape: TextShape
     tokens: int
     """How many each has, for the bounds of a session."""
 
@@ -91,22 +115,22 @@ class SeenText:
 _kept_texts: Recent[str, SeenText] = Recent(_MOST_CHARACTERS, share=64)
 
 
-def seen_text(text: str) -> tuple[LookUp, int] | None:
-    """What a text looks up, and its number of tokens, if one was seen before that differs in its literals alone: then nothing
-    divides it into tokens, which is a third of a look-up's calls.
+def seen_text(text: str) -> tuple[TextShape, tuple[str, ...], int] | None:
+    """The shape of a text, its literals, and its number of tokens, if one was seen that differs in its literals alone: then
+    nothing divides it into tokens, which is a third of a look-up's calls.
     """
     if len(text) > _MOST_OF_A_TEXT or (found := _kept_texts.get(_skeleton(text))) is None:
         return None
-    return LookUp(found.shape, _literals_in(text)), found.tokens
+    return found.shape, _literals_in(text), found.tokens
 
 
-def keep_text(text: str, tokens: Sequence[Token], look_up: LookUp) -> None:
-    """Keeps what the text looks up, unless its literals are others by its tokens than by its characters: `'it''s'`, `1.5`. Where
+def keep_text(text: str, tokens: Sequence[Token], shape: TextShape) -> None:
+    """Keeps what the text is, unless its literals are others by its tokens than by its characters: `'it''s'`, `1.5`. Where
     they are the same for one text, they are for each with this skeleton: it has what is left of all others.
     """
     skeleton = _skeleton(text)
-    if len(text) <= _MOST_OF_A_TEXT and _PLAIN.fullmatch(skeleton) and _literals_in(text) == look_up.literals:
-        _kept_texts.put(skeleton, SeenText(look_up.shape, len(tokens)), len(skeleton))
+    if len(text) <= _MOST_OF_A_TEXT and _PLAIN.fullmatch(skeleton) and _literals_in(text) == _literals(tokens):
+        _kept_texts.put(skeleton, SeenText(shape, len(tokens)), len(skeleton))
 
 
 def _skeleton(text: str) -> str:
@@ -118,25 +142,47 @@ def _literals_in(text: str) -> tuple[str, ...]:
     return tuple([number or string for string, number in _LITERAL.findall(text)])
 
 
-def seen_look_up(tokens: Sequence[Token]) -> LookUp | None:
-    """What a text looks up, if a text of this shape was seen before; then nothing parses it."""
-    if len(tokens) > _MOST_TOKENS or tokens[0].token_type is not TokenType.SELECT:
+_FIRST = frozenset({TokenType.SELECT, TokenType.INSERT})
+
+
+def seen_shape(tokens: Sequence[Token]) -> tuple[TextShape, tuple[str, ...]] | None:
+    """The shape of a statement, and its literals, if one of this shape was seen before; then nothing parses it."""
+    if len(tokens) > _MOST_TOKENS or tokens[0].token_type not in _FIRST:
         return None
     shape = _kept.get(_shape_key(tokens))
-    return None if shape is None else LookUp(shape, _literals(tokens))
+    return None if shape is None else (shape, _literals(tokens))
 
 
-def recognized(tokens: Sequence[Token], query: exp.Query) -> LookUp | None:
+def look_up_in(tokens: Sequence[Token], query: exp.Query) -> LookUp | None:
     """What a query looks up, if it is a look-up; its shape is then kept."""
     if len(tokens) > _MOST_TOKENS or tokens[0].token_type is not TokenType.SELECT:
         return None
     found = _Reader()
-    shape, literals = found.shape(query), _literals(tokens)
-    if shape is None or tuple(found.literals) != literals:  # each literal of the text is one of the look-up, in this order
+    shape = found.shape(query)
+    return LookUp(shape, _literals(tokens)) if shape is not None and _keeps(tokens, shape, found) else None
+
+
+def insert_in(
+    tokens: Sequence[Token], table: Ref, columns: tuple[str, ...], alias: str | None, rows: Sequence[Sequence[exp.Expr]]
+) -> InsertShape | None:
+    """The shape of an INSERT of such rows, which is then kept; None where a value is neither a literal nor a word or a call
+    without a name of the text's own.
+    """
+    if len(tokens) > _MOST_TOKENS or tokens[0].token_type is not TokenType.INSERT:
         return None
+    found = _Reader()
+    cells = tuple(tuple(map(found.cell, row)) for row in rows)
+    shape = InsertShape(table, columns, alias, cells)
+    return shape if _keeps(tokens, shape, found) else None
+
+
+def _keeps(tokens: Sequence[Token], shape: TextShape, found: _Reader) -> bool:
+    """Keeps the shape, if each literal of the text is one of those that were found in its tree, in this order."""
+    if tuple(found.literals) != _literals(tokens):
+        return False
     key = _shape_key(tokens)
     _kept.put(key, shape, sum(len(text) for _, text in key))
-    return LookUp(shape, literals)
+    return True
 
 
 def _literals(tokens: Sequence[Token]) -> tuple[str, ...]:
@@ -191,6 +237,13 @@ class _Reader:
         one, other = node.this, node.expression
         column, value = (one, other) if isinstance(one, exp.Column) else (other, one)
         return _named_column(column, alias), self._constant(value)
+
+    def cell(self, node: exp.Expr) -> Constant | exp.Expr:
+        """A value of a row. A cast's literal is not found, which tells it from others."""
+        try:
+            return self._constant(node)
+        except _NoLookUp:
+            return node
 
     def _constant(self, node: exp.Expr, *, negative: bool = False) -> Constant:
         """A literal, or a negative number, which is in brackets where it comes from a parameter."""

@@ -71,9 +71,9 @@ class BoundLookUp:
         """Returns None where they are too large for an answer, which the engine reports."""
         from lakewarden.sql.queries.scan import scanned_within  # imports Delta, which a query without tables does not need
 
-        names = dict.fromkeys(column.source for column in self.columns if column.source is not None)
-        wanted = tuple(dict.fromkeys((*names, *(name for name, _ in self.key))))
-        bounds = tuple(Bound(name, value, value) for name, value in self.key)
+        names = [column.source for column in self.columns if column.source is not None]
+        wanted = tuple(dict.fromkeys([*names, *dict(self.key)]))
+        bounds = tuple([Bound(name, value, value) for name, value in self.key])
         rows = scanned_within(self.context, self.table, wanted, bounds)
         for name, value in self.key if rows.num_rows else ():  # rows of the log are not within the bounds
             rows = rows.filter(pc.equal(rows.column(name), pa.scalar(value, rows.schema.field(name).type)))

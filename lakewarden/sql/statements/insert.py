@@ -8,11 +8,14 @@ from typing import ClassVar, cast
 
 import pyarrow as pa
 from sqlglot import exp
+from sqlglot.tokenizer_core import Token
 
 from lakewarden.base.scope import TableName
 from lakewarden.delta.partitions import Partition, divided, filled
 from lakewarden.errors import Unsupported
 from lakewarden.sql.context import Context
+from lakewarden.sql.plain_values import cells_of
+from lakewarden.sql.queries.look_up_texts import insert_in
 from lakewarden.sql.reader import StatementReader
 from lakewarden.sql.ref import PartitionSpec, Ref
 from lakewarden.sql.results import AffectedRows
@@ -69,6 +72,11 @@ class Insert(RowSource):
         yield from computed(*self.returning)
         if self.conflict is not None:
             yield from computed(*(each.value for each in self.assignments), self.conflict.where)
+
+    def recognized(self, tokens: Sequence[Token]) -> Insert:
+        if self.values is not None and self.is_plain and self.conflict is None and not self.files:
+            insert_in(tokens, self.table, self.columns, self.alias, [cells_of(row) for row in self.values.expressions])
+        return self
 
     def takes_temporary(self, name: TableName) -> bool:
         return not (self.conflict or self.files or self.returning) or super().takes_temporary(name)

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import ClassVar
 
 from sqlglot import exp
+from sqlglot.tokenizer_core import Token
 
 from lakewarden.sql.context import Context
 from lakewarden.sql.dialect import QUERIES_BEGIN
 from lakewarden.sql.queries import select
-from lakewarden.sql.queries.look_up_texts import LookUp
+from lakewarden.sql.queries.look_up_texts import LookUp, look_up_in
 from lakewarden.sql.queries.look_ups import bound_look_up
 from lakewarden.sql.queries.select import SpooledRows
 from lakewarden.sql.query_engine.engine import Limits
@@ -40,6 +41,10 @@ class Query(Statement):
     @cached_property
     def query(self) -> exp.Query:
         return self.parsed()
+
+    def recognized(self, tokens: Sequence[Token]) -> Query:
+        look_up = look_up_in(tokens, self.query)
+        return self if look_up is None else replace(self, look_up=look_up)
 
     def queries(self) -> Iterator[exp.Expr]:
         if self.look_up is None:

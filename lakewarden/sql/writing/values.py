@@ -149,6 +149,8 @@ def _own(context: Context, value: object, now: datetime) -> object:
 
 def _plain(cell: exp.Expr, column: SchemaColumn) -> object:
     """The value; `_DEFAULT`, an `_Own`, or `_COMPUTED` where DuckDB has to compute it."""
+    if type(cell) is exp.Literal:  # most of them, so before the others
+        return _literal(cell)
     if is_own_function(cell):
         return _Own(name_of(cell) or "GENERATE_UUID")
     if isinstance(cell, exp.Cast):
@@ -158,15 +160,15 @@ def _plain(cell: exp.Expr, column: SchemaColumn) -> object:
 
 
 def _literal(cell: exp.Expr) -> object:
-    if is_default(cell):
-        return _DEFAULT
     match cell:
+        case exp.Literal():
+            return str(cell.this) if cell.is_string else _number(str(cell.this))
         case exp.Null():
             return None
         case exp.Boolean():
             return bool(cell.this)
-        case exp.Literal():
-            return str(cell.this) if cell.is_string else _number(str(cell.this))
+        case _ if is_default(cell):
+            return _DEFAULT
         case exp.Neg() if isinstance(cell.this, exp.Literal) and not cell.this.is_string:
             return _number(f"-{cell.this.this}")
         case exp.Paren(this=exp.Literal() | exp.Neg() | exp.Null() | exp.Boolean()):  # as a negative parameter

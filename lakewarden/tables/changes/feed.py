@@ -13,6 +13,7 @@ from lakewarden.base.scope import Scope, TableName
 from lakewarden.catalog.access import can
 from lakewarden.catalog.changes.engines import require_active
 from lakewarden.catalog.model import Table
+from lakewarden.catalog.target import check_scope
 from lakewarden.errors import Conflict, InvalidArgument, NotFound, Unsupported
 from lakewarden.log.chunk import RowRange
 from lakewarden.log.position import NOTHING, end_of, position_of
@@ -23,7 +24,7 @@ from lakewarden.tables.changes.ending import appended, appended_upto, check_goes
 from lakewarden.tables.changes.scope import Behind, ScopeReader
 from lakewarden.tables.changes.value import INSERT, Changes, Start, change_schema, first_after, typed
 from lakewarden.tables.strong_read import Place
-from lakewarden.tables.warehouse import Warehouse, check_scope, find_table
+from lakewarden.tables.warehouse import Warehouse, find_table
 
 
 # Where a batch of changes ends: behind whole positions, since the rows of one became visible together.

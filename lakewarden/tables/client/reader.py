@@ -13,7 +13,7 @@ import pyarrow as pa
 from lakewarden.base.scope import Scope
 from lakewarden.catalog.changes.engines import require_active
 from lakewarden.catalog.model import Catalog, Table, TableSchema
-from lakewarden.catalog.target import ScopeTarget
+from lakewarden.catalog.target import ScopeTarget, check_scope
 from lakewarden.delta.past import AsOf
 from lakewarden.delta.reading.keys import Key
 from lakewarden.delta.reading.rows import matches
@@ -37,7 +37,7 @@ from lakewarden.tables.strong_read import (
     read_undrained,
     use_live,
 )
-from lakewarden.tables.warehouse import Warehouse, check_scope, find_table
+from lakewarden.tables.warehouse import Warehouse, find_table
 
 T = TypeVar("T")
 

@@ -106,7 +106,7 @@ def first_live(place: Place, log: LogReader, view: LogView, rows: pa.Table, know
 
 def _are_among(rows: pa.Table, cold: pa.Table, primary_key: Sequence[str]) -> list[bool]:
     """For each row, whether one in the table has its key. Of the table's rows, which may be many, none is hashed."""
-    same = cold.filter(matches(cold, rows, primary_key))
+    same = cold.filter(matches(cold, rows, primary_key)) if cold.num_rows else cold
     return matches(rows, same, primary_key).to_pylist() if same.num_rows else [False] * rows.num_rows
 
 

@@ -99,7 +99,6 @@ class PendingKeys:
             Conflict: they have a schema version that is not among `schemas`.
         """
         key = schemas[-1].primary_key
-        keys, bounds = Keys(wanted, key), key_bounds(key, wanted)
         scope = self._scope(log.log_id, pending, schemas[-1])
         with scope.lock:
             known = min(len(scope.ranges), len(pending.ranges))
@@ -107,9 +106,12 @@ class PendingKeys:
                 scope.forget()
             self._read(scope, log, pending.ranges[len(scope.ranges) :], schemas)
             self._scopes.put((log.log_id, pending.user), scope, scope.weight)
-            newest, blocks = scope.newest, [each for each in scope.blocks if not are_apart(each.bounds, bounds)]
+            newest, blocks = scope.newest, scope.blocks
         found = {each: newest[each] for each in key_values(wanted, key) if each in newest} if newest else {}
-        for block in blocks:
+        if not blocks:
+            return found
+        keys, bounds = Keys(wanted, key), key_bounds(key, wanted)
+        for block in (block for block in blocks if not are_apart(block.bounds, bounds)):
             for each, sign in _signs(self._rows(block, log, schemas), keys):
                 # a block may stand before or behind a small chunk: the `_seq` says which row is newer
                 found[each] = max(sign, found.get(each, sign))
