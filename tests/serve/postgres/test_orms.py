@@ -197,6 +197,14 @@ def test_pgjdbcs_transactions(port: int, ann: psycopg.Connection) -> None:
         with pytest.raises(Py4JJavaError) as lost:
             client.commit()
         assert lost.value.java_exception.getSQLState() == "40001"
+        made = client.prepareStatement(
+            "INSERT INTO numbered (body) VALUES ('by its key')", java.java.sql.Statement.RETURN_GENERATED_KEYS
+        )
+        assert made.executeUpdate() == 1
+        keys = made.getGeneratedKeys()
+        assert keys.next()
+        assert keys.getLong("id") > 0
+        client.rollback()
         client.close()
     assert _bodies(ann, 850, 859) == [(850, "theirs")]
 
