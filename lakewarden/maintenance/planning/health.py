@@ -108,7 +108,8 @@ def _with_files(found: Overview, table: Table) -> list[Trouble]:
     """The scopes that maintenance has work in, by its reason."""
     of_table = [one for one in found.scopes if one.table == str(table.name) and one.pending_rows == 0 and one.code is None]
     by_reason = groupby(sorted(of_table, key=lambda one: one.reason), key=lambda one: one.reason)
-    return [_of_files(table, reason, list(scopes)) for reason, scopes in by_reason]
+    counts = found.reasons.get(str(table.name), {})
+    return [_of_files(table, reason, list(scopes), counts.get(reason, 0)) for reason, scopes in by_reason]
 
 
 def _opened(found: Overview, table: Table, failed: BrokenScopes) -> list[Trouble]:
@@ -122,10 +123,11 @@ def _opened(found: Overview, table: Table, failed: BrokenScopes) -> list[Trouble
     ]
 
 
-def _of_files(table: Table, reason: str, scopes: Sequence[ScopeStatus]) -> Trouble:
+def _of_files(table: Table, reason: str, scopes: Sequence[ScopeStatus], count: int) -> Trouble:
+    """`count`: of all that have the reason, of which `scopes` are listed."""
     most = sorted(scopes, key=lambda one: one.files or 0, reverse=True)
     examples = tuple(Scope(table.name, one.user) for one in most[:EXAMPLES])
-    return Trouble("many files", f"{reason}: up to {most[0].files} files", len(most), examples)
+    return Trouble("many files", f"{reason}: up to {most[0].files} files", max(count, len(most)), examples)
 
 
 def _health(

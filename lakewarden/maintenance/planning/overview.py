@@ -5,7 +5,7 @@ Answered from the log and from what the state knows of the scopes (`maintenance.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -78,6 +78,8 @@ class Overview:
     scopes: tuple[ScopeStatus, ...]
     broken: tuple[BrokenScopes, ...] = ()
     """For each of the tables, the scopes that are known to be broken."""
+    reasons: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """By table and reason, in how many scopes maintenance may have work, listed or not."""
 
 
 def overview(warehouse: Warehouse, limit: int | None = None, *, keeps: bool = True) -> Overview:
@@ -104,7 +106,7 @@ def overview(warehouse: Warehouse, limit: int | None = None, *, keeps: bool = Tr
         _table_status(part, pending, views.faults.get(part.table.log_id), _count_broken(one, waiting, views.faults), now)
         for part, one in zip(parts, broken, strict=True)
     )
-    return Overview(found, (*waiting, *others[:room]), broken)
+    return Overview(found, (*waiting, *others[:room]), broken, {str(part.table.name): part.reasons for part in parts})
 
 
 def _count_broken(broken: BrokenScopes, shown: Sequence[ScopeStatus], faults: Mapping[str, LakewardenError]) -> int:
@@ -124,6 +126,8 @@ class _Part:
     totals: Totals = NO_TOTALS
     due: Mapping[Operation, int] = field(default_factory=dict)
     """By operation, in how many scopes it may find something to do."""
+    reasons: Mapping[str, int] = field(default_factory=dict)
+    """The same by what a scope may need, which may be several of them."""
     worst: tuple[ScopeStatus, ...] = ()
     error: Corrupt | None = None
 
@@ -147,7 +151,7 @@ class _Part:
         due = {operation: int(found.sum()) for operation, found in rows.items()}
         worst = tuple(_worst(survey, notes, rows, most))
         totals = _totals(survey)
-        return cls(survey.table, survey.scopes, totals.unseen + len(survey.unknown), totals, due, worst)
+        return cls(survey.table, survey.scopes, totals.unseen + len(survey.unknown), totals, due, _count_reasons(rows), worst)
 
 
 def _registered(warehouse: Warehouse, table: Table) -> int:
@@ -189,8 +193,23 @@ def _worst(survey: FloorSurvey, notes: KnownScopes, due: Mapping[Operation, Rows
     for row, mark in zip(chosen, marks, strict=True):
         known = notes.get(mark)
         if mark in users and known is not None:
-            reason = ", ".join(operation for operation, rows in due.items() if rows[row])
-            yield as_known(quiet(str(survey.table.name), users[mark], f"may need {reason}"), known)
+            reason = _reason([operation for operation, rows in due.items() if rows[row]])
+            yield as_known(quiet(str(survey.table.name), users[mark], reason), known)
+
+
+def _reason(operations: Iterable[Operation]) -> str:
+    return f"may need {', '.join(operations)}"
+
+
+def _count_reasons(due: Mapping[Operation, Rows]) -> Mapping[str, int]:
+    # A bit an operation: a million scopes are counted as an array.
+    bits = [rows.astype(np.int64) << bit for bit, rows in enumerate(due.values())]
+    needs = reduce(np.bitwise_or, bits, np.zeros(1, np.int64))
+    found, counts = np.unique(needs[needs > 0], return_counts=True)
+    return {
+        _reason(operation for bit, operation in enumerate(due) if int(need) >> bit & 1): int(count)
+        for need, count in zip(found, counts, strict=True)
+    }
 
 
 def _table_status(part: _Part, pending: PendingScopes, fault: LakewardenError | None, broken: int, now: datetime) -> TableStatus:

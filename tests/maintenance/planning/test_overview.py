@@ -13,6 +13,7 @@ from lakewarden.base.setting_sections import CompactionSettings, MaintenanceSett
 from lakewarden.base.settings import Settings
 from lakewarden.catalog.state.floor import floor_at
 from lakewarden.maintenance.planning import overview as module
+from lakewarden.maintenance.planning.health import health
 from lakewarden.maintenance.planning.overview import Overview, TableStatus
 from tests.fixtures.lakes import NOTES, make_notes, notes
 
@@ -67,6 +68,14 @@ def test_the_list_is_bounded_and_the_numbers_are_not(lake: Lakehouse) -> None:
     assert lake.overview(0).scopes == ()
     assert _of_notes(lake.overview(0)).scopes_to_compact == 2
     assert lake.status(0) == []
+    for user in ("dan", "eve"):
+        for turn in range(3):
+            lake.table(NOTES).write(notes({turn: "text"}), user=user)
+            lake.flush(NOTES, user=user)
+    (table,) = health(lake.warehouse, files_of=2)
+    assert table.status.scopes_to_compact == 4
+    assert [(one.count, len(one.examples)) for one in table.worst if one.severity == "many files"] == [(4, 1)]
+    assert lake.overview().reasons == {NOTES: {"may need compact": 4}}
 
 
 @pytest.mark.disk
