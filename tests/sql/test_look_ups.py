@@ -462,6 +462,16 @@ def test_an_insert_whose_shape_was_seen_does_what_its_text_says(first: str, colu
         assert parsed(text) == seen, text
 
 
+@pytest.mark.parametrize(
+    "clause", ["RETURNING *", "RETURNING id", "ON CONFLICT DO NOTHING", "ON CONFLICT (id) DO UPDATE SET v = excluded.v"]
+)
+def test_no_clause_of_an_insert_is_lost_where_its_text_was_seen(clause: str) -> None:
+    plain = "INSERT INTO app.clauses VALUES (1, 'a', 2)"
+    (first,), (again,), (without,) = parse(f"{plain} {clause}"), parse(f"{plain} {clause}"), parse(plain)
+    assert first == again
+    assert again != without
+
+
 def test_what_is_kept_of_an_insert_holds_no_value() -> None:
     for number, secret in enumerate(("a secret", "another"), 77_001):
         parse("INSERT INTO app.kept_once AS k VALUES (?, ?, ?)", params=[number, secret, -number])

@@ -74,7 +74,8 @@ class Insert(RowSource):
             yield from computed(*(each.value for each in self.assignments), self.conflict.where)
 
     def recognized(self, tokens: Sequence[Token]) -> Insert:
-        if self.values is not None and self.is_plain and self.conflict is None and not self.files:
+        # Only what a shape can make again: no clause may get lost, those included that come to this class later.
+        if self.values is not None and self.is_plain and self == Insert(self.table, self.columns, self.rows, None, self.alias):
             insert_in(tokens, self.table, self.columns, self.alias, [cells_of(row) for row in self.values.expressions])
         return self
 

@@ -65,7 +65,8 @@ def insert_on_conflict(
         if update is not None:
             check_divides(context, update.query, _EXCLUDED)
         size = of_shares(context).result_bytes
-        return target.affected(target.client.revise_parts(given, deciding.begin, user=target.user, part_bytes=size, every=every))
+        changed_rows = target.client.revise_parts(given, deciding.begin, user=target.user, part_bytes=size, every=every)
+        return returning.of(target.affected(changed_rows))
     taken = target.client.take_files(given, target.user)
     rows = target.client.completed(taken.rows, user=target.user, follows=False)
     wanted = EVERYTHING if every else ReadSelection(bounds=key_bounds(target.schema.primary_key, rows))
@@ -106,6 +107,7 @@ class _Deciding:
 
     @contextmanager
     def begin(self) -> Iterator[_Shares]:
+        self.returning.begin_parts()
         with SeenKeys(self.target.schema.primary_key) as seen:
             yield _Shares(self, seen)
 

@@ -27,11 +27,16 @@ class Returning:
         self.expressions, self.alias = statement.returning, statement.known_as
         self._context, self._table = context, target.table
         self._found: int | None = None
+        self._adds_up = False
         self._rows: ResultRows | None = None
+
+    def begin_parts(self) -> None:
+        """At each attempt to write rows that come in parts, whose numbers add up."""
+        self._found, self._adds_up = 0, True
 
     def note(self, rows: pa.Table) -> None:
         """Takes the rows with all their columns. A statement that meets other writers decides again: the last time counts."""
-        self._found = rows.num_rows
+        self._found = rows.num_rows + (self._found or 0 if self._adds_up else 0)
         if self.expressions:
             query = _of_rows(self._table, self.expressions, self.alias)
             made = select.run(self._context, query, {self._table.name: rows})
