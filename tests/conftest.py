@@ -144,9 +144,9 @@ def warehouse_uri(tmp_path: Path, store: str, request: pytest.FixtureRequest) ->
 def query_workers() -> Iterator[None]:
     """Keeps the processes that run queries with the default settings: a test that closes a warehouse would end them."""
     pool = pool_of_process(SqlSettings())
-    pool.hold()
+    release = pool.hold()
     yield
-    pool.release()
+    release()
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from threading import Condition
 from time import monotonic
@@ -134,13 +134,17 @@ class Pool(Generic[Worker]):
         """Of workers that are idle, busy, or being started."""
         self._holders = 0
 
-    def hold(self) -> None:
-        """Keeps idle workers until `release`."""
+    def hold(self) -> Callable[[], None]:
+        """Keeps idle workers until what it returns is called, which ends them if nothing else holds them; a busy one ends after
+        its call. A second call of that does nothing: it would let go of what another holds.
+        """
         with self._changed:
             self._holders += 1
+        held = ExitStack()
+        held.callback(self._release)
+        return held.close
 
-    def release(self) -> None:
-        """Ends the idle workers if nothing else holds them; a busy one ends after its call."""
+    def _release(self) -> None:
         with self._changed:
             self._holders -= 1
             unheld = self._holders <= 0

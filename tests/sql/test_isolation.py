@@ -40,9 +40,9 @@ _LIMITS = Settings(sql=SqlSettings(timeout_seconds=5, memory_bytes=256 << 20, re
 def workers() -> Iterator[None]:
     """Keeps the processes that run the queries from one world to the next."""
     pool = pool_of_process(_LIMITS.sql)
-    pool.hold()
+    release = pool.hold()
     yield
-    pool.release()
+    release()
 
 
 Step = tuple[int, int, int]

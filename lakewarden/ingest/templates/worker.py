@@ -159,11 +159,11 @@ class BoundedReads:
         self._pool = _pool_of_process(bounds, workers)
 
     def __enter__(self) -> Self:
-        self._pool.hold()
+        self._release = self._pool.hold()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self._pool.release()
+        self._release()
 
     def read(self, job: ReadJob, ranges: Ranges, into: Path) -> ObjectRows | ReadRejected:
         """Reads one object; its rows are in the file `into` then (`output.open_rows`), which has no meaning if it was rejected.

@@ -122,16 +122,17 @@ def test_a_start_that_fails_takes_no_place() -> None:
 
 def test_the_last_one_to_let_go_ends_them_and_they_come_back_if_needed() -> None:
     starting = _Starting()
-    pool = _held(starting, 2)
-    pool.hold()
+    pool = Pool(starting, 2, "processes for it")
+    first, second = pool.hold(), pool.hold()
     with pool.worker(1.0):
         pass
-    pool.release()
-    assert starting.started[0].ended == 0
+    for _ in range(2):
+        first()
+        assert starting.started[0].ended == 0, "whoever lets go twice lets go of nothing else"
     with pool.worker(1.0):
         with pool.worker(1.0):
             pass
-        pool.release()
+        second()
         assert [one.ended for one in starting.started] == [0, 1], "a busy one ends after its query"
     assert [one.ended for one in starting.started] == [1, 1]
     with pool.worker(1.0):

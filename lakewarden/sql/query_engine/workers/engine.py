@@ -126,7 +126,7 @@ class Workers:
         self._pool = pool
         self._passed: set[bytes] = set()
         """Digests of texts that were checked: a text contains values of rows, which must not stay in memory."""
-        pool.hold()
+        self._release = pool.hold()
 
     @classmethod
     def of(cls, settings: SqlSettings) -> Workers:
@@ -155,7 +155,7 @@ class Workers:
 
     def close(self) -> None:
         """Ends the workers, unless another warehouse of this process uses them."""
-        self._pool.release()
+        self._release()
 
     def _call(
         self,
