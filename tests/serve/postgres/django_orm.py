@@ -92,7 +92,7 @@ def _keys(note: Any, numbered: Any) -> None:
     assert sorted(numbered.objects.values_list("body", flat=True)) == ["a", "b", "by its key"]
     assert numbered.objects.filter(pk__gt=0).delete()[0] == 3
     note.objects.bulk_create([note(id=830, body="a"), note(id=831, body="b")])
-    assert [each.id for each in note.objects.filter(id__gte=830).order_by("id").iterator(1)] == [830, 831]
+    assert [each.id for each in note.objects.filter(id__gte=830, id__lt=840).order_by("id").iterator(1)] == [830, 831]
 
 
 if __name__ == "__main__":
