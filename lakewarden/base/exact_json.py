@@ -84,8 +84,9 @@ def decoded_as(kind: type[T], data: bytes, *, strict: bool = True) -> T:
     return found
 
 
-_MINUS_ZERO = re.compile(rb"-0(?![0-9.eE])")
+MINUS_ZERO = r"-0(?![0-9.eE])"
 """The number, or a text that has it. Readers in C take it for a whole number, which has no sign at zero."""
+_MINUS_ZERO = re.compile(MINUS_ZERO.encode())
 
 _HALF = re.compile("[\ud800-\udfff]")
 """Half of a surrogate pair, which Python's own reader takes."""

@@ -30,8 +30,9 @@ class BeatThread(threading.Thread):
     def run(self) -> None:
         if self._first and self._ended.wait(self._first):
             return
-        while self._goes_on() and not self._ended.wait(self._seconds):
-            pass
+        while self._goes_on():
+            if self._ended.wait(self._seconds):
+                return
 
     def _goes_on(self) -> bool:
         with suppress(StorageUnavailable):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 from lakewarden.base.scope import Scope, TableName
@@ -11,7 +11,6 @@ from lakewarden.catalog.access import OPERATOR
 from lakewarden.catalog.model import Column, Namespace, Table, TableType
 from lakewarden.client.parts import Noun
 from lakewarden.client.storages import Storages
-from lakewarden.errors import BeingErased, NotFound
 from lakewarden.maintenance.admin.namespaces import make_namespace, make_view, remove_namespace, remove_view, switch_engine
 from lakewarden.tables.warehouse import find_table, live_tables
 
@@ -223,18 +222,14 @@ class TagCalls(Noun):
         Raises:
             BeingErased: the user is being erased, or was meanwhile; and as `add_tag`.
         """
-        from lakewarden.tables.pins import add_tag
+        from lakewarden.tables.pins import add_tag, remove_tag, unless_erased
 
         warehouse, scope = self._parts.warehouse, Scope(TableName.parse(table), user)
         catalog = warehouse.catalog.read()
         target, tagged = warehouse.target(catalog, scope), find_table(catalog, scope.table)
-        log, mark = warehouse.log(tagged), warehouse.erasures.mark(user or "")
-        before = log.signs(mark)
-        tag = add_tag(warehouse.state, tagged.id, target, name, version)
-        if before.erased_until(log.signs(mark)):
-            with suppress(NotFound):  # the erasure has found it
-                self.drop_tag(table, name, user=user)
-            raise BeingErased(frozenset({user or ""}))
+        keep = partial(add_tag, warehouse.state, tagged.id, target, name, version)
+        take_back = partial(remove_tag, warehouse.state, tagged.id)
+        tag: Tag = unless_erased(warehouse.log(tagged), warehouse.erasures.mark(user or ""), user, keep, take_back)
         return tag
 
     def tags(self, table: str, *, user: str | None = None) -> list[Tag]:

@@ -14,6 +14,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import TypeVar
 
 from lakewarden.base.clock import NewId
 from lakewarden.base.scope import without_table
@@ -22,9 +23,12 @@ from lakewarden.delta.lifecycle.freezing import check_not_frozen
 from lakewarden.delta.replay.segment import LOG
 from lakewarden.delta.scope import open_scope
 from lakewarden.delta.timeline import DatedLog, Timeline, read_timeline
-from lakewarden.errors import AlreadyExists, Corrupt, InvalidArgument, NotFound
+from lakewarden.errors import AlreadyExists, BeingErased, Corrupt, InvalidArgument, NotFound
+from lakewarden.log.table_log import TableLog
 from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore
 from lakewarden.storage.open import open_store
+
+T = TypeVar("T")
 
 # Tags: names of versions, stored as objects, so that no vacuum removes what a name still points at.
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
@@ -66,6 +70,20 @@ def add_tag(state: ObjectStore, table_id: str, target: ScopeTarget, name: str, v
     return tag
 
 
+def unless_erased(log: TableLog, mark: str, user: str | None, keep: Callable[[], T], take_back: Callable[[T], None]) -> T:
+    """Keeps what has a user's name, and takes it back where an erasure of theirs may have looked for it before.
+
+    Raises:
+        BeingErased: the user is being erased, or was meanwhile; and what `keep` raises.
+    """
+    before = log.signs(mark)
+    kept = keep()
+    if before.erased_until(log.signs(mark)):
+        take_back(kept)
+        raise BeingErased(frozenset({user or ""}))
+    return kept
+
+
 def timeline_now(target: ScopeTarget) -> Timeline:
     """The versions of the scope's current table.
 
@@ -77,6 +95,11 @@ def timeline_now(target: ScopeTarget) -> Timeline:
         raise without_table(target.scope)
     store = open_store(target.location)
     return read_timeline(store, table.version, DatedLog(store.list(LOG)))
+
+
+def remove_tag(state: ObjectStore, table_id: str, tag: Tag) -> None:
+    """Removes a tag that may be gone already."""
+    state.delete([_key(table_id, tag)])
 
 
 def drop_tag(state: ObjectStore, table_id: str, user: str | None, name: str) -> None:

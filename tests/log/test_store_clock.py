@@ -56,7 +56,7 @@ def test_a_write_that_lives_is_quiet_for_nobody_whose_clock_differs(store: Store
 
 @pytest.mark.parametrize("by", OFF)
 @pytest.mark.parametrize("flushed", [False, True])
-def test_a_note_is_quiet_for_nobody_before_its_writers_clock_was_compared(store: Store, by: timedelta, flushed: bool) -> None:
+def test_no_note_counts_as_quiet_before_its_writers_clock_was_compared(store: Store, by: timedelta, flushed: bool) -> None:
     """Another process looks right behind the note, in a log where others write."""
     right, wrong, looked = log_of(store, Off()), log_of(store, Off(by)), list[bool]()
     right.open_direct("right")

@@ -102,7 +102,7 @@ def test_while_the_first_writes_the_second_is_refused(store: ObjectStore, made: 
 
 
 def test_two_that_meet_at_midnight_write_once(store: ObjectStore, made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By the store's time: the first request begins before it, and the second comes, and the first is asked again, behind it."""
+    """By the store's time: the first request begins before it, and the second comes, and the first is sent again, behind it."""
     midnight = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=1)
     now = [midnight - timedelta(seconds=1)]
     monkeypatch.setattr(Writes, "_now", lambda _self, _claimed: now[0])

@@ -9,16 +9,14 @@ No `from __future__ import annotations` where Dagster reads a signature: it read
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 
 import dagster as dg
 from pydantic import Field
 
-from lakewarden.base.scope import Scope, TableName
+from lakewarden.base.scope import TableName
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.catalog.state.failed_checks import EXPECTATION, LATEST, CheckResult
-from lakewarden.catalog.target import ScopeTarget
 from lakewarden.client import Lakehouse
 from lakewarden.dagster.assets.expectations import Verdict
 from lakewarden.dagster.assets.health import FLUSHED_IN_TIME, lateness
@@ -37,7 +35,6 @@ from lakewarden.dagster.assets.metadata import Metadata, table_value
 from lakewarden.dagster.lakehouse import LAKE, SPARK, lake_of, spark_of
 from lakewarden.dagster.mount import Mount
 from lakewarden.dagster.spark_session import SparkResource
-from lakewarden.errors import LakewardenError
 from lakewarden.maintenance.check.memory import BROKEN, nameless, results_of_table
 from lakewarden.maintenance.check.scope import CheckedScope, CheckTask, Finding, check_scope
 from lakewarden.maintenance.planning.health import health
@@ -233,31 +230,15 @@ def _verdicts(verdicts: Sequence[Verdict]) -> Metadata:
 
 def _agreement(looks: Looks, lake: Lakehouse, table: Table) -> CheckOutcome:
     """Scopes that cannot be read, or have lost their table, fail here; what `lakewarden check` keeps of them is kept."""
-    checked = _checked(lake, table, [*(look.target for look in looks.opened), *looks.others])
+    log_end = lake.warehouse.log(table).view().end
+    now = lake.warehouse.clock()
+    targets = [*(look.target for look in looks.opened), *looks.others]
+    checked = [(target, check_scope(CheckTask(target, log_end, now, table.move is not None))) for target in targets]
     wrong = {target.scope.user or "": _wrong(one) for target, one in checked}
     broken = _failed({user: [each for each in found if each.code in BROKEN] for user, found in wrong.items()})
     away = _failed({user: [each for each in found if each.code not in BROKEN] for user, found in wrong.items()})
     results = [each for target, one in checked for each in results_of_table(target, one) if each.check not in _BY_THEMSELVES]
     return CheckOutcome(broken, {"unexpected": dg.MetadataValue.int(len(broken))}, away, results)
-
-
-def _checked(lake: Lakehouse, table: Table, targets: Sequence[ScopeTarget]) -> list[tuple[ScopeTarget, CheckedScope]]:
-    log_end = lake.warehouse.log(table).view().end
-    now = lake.warehouse.clock()
-    return [(target, check_scope(CheckTask(target, log_end, now, table.move is not None))) for target in targets]
-
-
-def keep_broken(lake: Lakehouse, scopes: Sequence[Scope]) -> None:
-    """Checks scopes that a look could not read, and keeps what is wrong with them: their pages are red, and so the health and
-    `status` have to say it, too. A log or a list of scopes that cannot be read is said of the whole table there."""
-    catalog = lake.warehouse.catalog.read()
-    for table in cold_tables(catalog):
-        of_table = [one for one in scopes if one.table == table.name and (one.user is None) == (table.type == "SHARED")]
-        if of_table:
-            with suppress(LakewardenError):
-                checked = _checked(lake, table, [lake.warehouse.target(catalog, one) for one in of_table])
-                results = [each for target, one in checked for each in results_of_table(target, one)]
-                lake.warehouse.failed_checks.record(table.id, results)
 
 
 def _wrong(one: CheckedScope) -> list[Finding]:

@@ -96,7 +96,8 @@ def apply_link(context: dg.OpExecutionContext, plan_id: str, *needed: str) -> di
     Args:
         needed: the fields that the form wants beside the plan.
     """
-    form = {name: context.op_config[name] for name in needed} | {"dry_run": False, "plan": plan_id}
+    now = {"dry_run": False} if "dry_run" in context.op_config else {}
+    form = {name: context.op_config[name] for name in needed} | now | {"plan": plan_id}
     return {"apply": dg.MetadataValue.url(plan_path(context.job_name, context.op.name, form))}
 
 

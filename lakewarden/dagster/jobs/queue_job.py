@@ -5,14 +5,14 @@ from pydantic import Field
 
 from lakewarden.catalog.state.job import Job
 from lakewarden.client import Lakehouse
-from lakewarden.dagster.assets.checks import keep_broken
 from lakewarden.dagster.assets.health_changes import book_health
 from lakewarden.dagster.assets.metadata import table_value
 from lakewarden.dagster.jobs.event_log.behind import book_behind
 from lakewarden.dagster.jobs.event_log.events import mark_failed
 from lakewarden.dagster.jobs.runs import RETRIES, SPARK, ScopeSelection, declined, job_of, job_tags, raise_failures
 from lakewarden.dagster.mount import Mount
-from lakewarden.maintenance.check.memory import BROKEN
+from lakewarden.maintenance.check.memory import BROKEN, recheck
+from lakewarden.tables.fanout import run_here
 
 
 class RunQueuedConfig(dg.Config):
@@ -68,7 +68,7 @@ def record(
         tables = [lake.table(name).table for name in config.tables] or lake.tables()
         reports = book_behind(context, lake, mount, tables, config.user, again=config.again)
         broken = [report.scope for report in reports if report.fault and report.fault.code in BROKEN]
-        keep_broken(lake, broken)
+        recheck(lake.warehouse, run_here, broken)
         book_health(context, lake, mount, {report.scope.table for report in reports}, failed=bool(broken))
         mark_failed(context, lake, mount, [report for report in reports if report.fault])
         raise_failures(sorted(reports, key=lambda report: report.fault is None or not report.fault.transient))

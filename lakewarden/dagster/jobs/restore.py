@@ -3,7 +3,7 @@
 No `from __future__ import annotations`: Dagster reads the config class from the annotation.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Literal
 
@@ -14,7 +14,7 @@ from lakewarden.base.scope import Scope, TableName
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.client import Lakehouse
-from lakewarden.client.dagster_links import RESTORE, plan_path
+from lakewarden.client.dagster_links import RESTORE
 from lakewarden.dagster.assets.links import restore_job_name, versions_form
 from lakewarden.dagster.assets.metadata import history_table, line_of_entry
 from lakewarden.dagster.jobs.event_log.book import book
@@ -147,7 +147,7 @@ def restore_table(
         if not config.plan:
             from lakewarden.dagster.assets.restored_rows import rows_of  # builds SQL, which only a preview needs
 
-            context.add_output_metadata({**_apply_link(context, reports), **rows_of(lake, reports)})
+            context.add_output_metadata({**plan_link(context, reports), **rows_of(lake, reports)})
         book(context, lake, mount, reports, preview=not config.plan)
 
 
@@ -167,12 +167,6 @@ def _run_on_table(lake: Lakehouse, scope: Scope, config: RestoreTableConfig) -> 
     if config.plan:
         return lake.apply(config.plan, only=new_request("restore", (name,), user=user, version=version, timestamp=timestamp))
     return lake.restore(name, user=user, version=version, timestamp=timestamp, dry_run=True)
-
-
-def _apply_link(context: dg.OpExecutionContext, reports: Sequence[ScopeReport]) -> dict[str, dg.MetadataValue]:
-    """The form with the plan alone, which knows the scope and the state: a run's page shows the whole URL."""
-    plan_id = next((report.plan_id for report in reports if report.outcome == "planned"), None)
-    return {} if plan_id is None else {"apply": dg.MetadataValue.url(plan_path(context.job_name, RESTORE, {"plan": plan_id}))}
 
 
 def parse_target(to: object) -> tuple[int | None, datetime | None]:

@@ -240,7 +240,7 @@ def case_clashes(metadata: Metadata) -> Iterator[Note]:
 
 
 def no_columns(metadata: Metadata) -> str:
-    """Why nobody can read rows; empty where the schema does not keep from it."""
+    """Why rows cannot be read; empty where the schema does not keep from it."""
     names = {str(field.get("name")).casefold() for field in _fields(_schema(metadata))}
     missing = [name for name in metadata.partition_columns if name.casefold() not in names]
     return "the table has no schema" if not names else f"it is partitioned by {missing[0]}, which is no column" if missing else ""

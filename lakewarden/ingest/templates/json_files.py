@@ -14,7 +14,7 @@ from typing import Annotated, Any, BinaryIO, NoReturn, cast
 import pyarrow as pa
 from msgspec import Meta
 
-from lakewarden.base.exact_json import JsonNumber, once_each, whole_or_minus_zero
+from lakewarden.base.exact_json import MINUS_ZERO, JsonNumber, once_each, whole_or_minus_zero
 from lakewarden.catalog.column_types import ColumnType
 from lakewarden.errors import InvalidArgument
 from lakewarden.ingest.templates.inference import TEXT, Digits, Inference
@@ -139,7 +139,7 @@ class _Text:
             raise InvalidArgument(f"the object is not text in UTF-8: {error.reason}, after object {self.count}") from error
         self._dropped += self._at
         self._held, self._at = self._held[self._at :] + text, 0
-        self._decoder = _OF_MINUS_ZEROS if _MINUS_ZERO.search(self._held) else _DECODER
+        self._decoder = _OF_MINUS_ZEROS if re.search(MINUS_ZERO, self._held) else _DECODER
         return bool(data)
 
 
@@ -157,7 +157,6 @@ def _refuse(constant: str) -> NoReturn:
 _decoder = partial(json.JSONDecoder, parse_float=_number, parse_constant=_refuse, object_pairs_hook=once_each)
 _DECODER, _OF_MINUS_ZEROS = _decoder(), _decoder(parse_int=whole_or_minus_zero)
 """The first reads whole numbers several times as fast."""
-_MINUS_ZERO = re.compile(r"-0(?![0-9.eE])")
 
 _EXACT = 1 << 53
 """Whole numbers up to here are exact in DOUBLE."""

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 
-from lakewarden.base.scope import TableName
+from lakewarden.base.scope import Scope, TableName
 from lakewarden.catalog.access import can
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.catalog.operations import SPECS, Operation
@@ -107,6 +107,16 @@ def _remember(
         results += _rechecked(warehouse, run, table, again)
     if results:
         warehouse.failed_checks.record(table.id, results)
+
+
+def recheck(warehouse: Warehouse, run: Run, scopes: Sequence[Scope]) -> None:
+    """Checks scopes that a look found broken which was no operation, and keeps what is wrong with them."""
+    catalog = warehouse.catalog.last_read()
+    for table in cold_tables(catalog):
+        users = {one.user for one in scopes if one.table == table.name and (one.user is None) == (table.type == "SHARED")}
+        with suppress(StorageUnavailable, StorageRefused):  # whoever looked says all the same what is broken
+            if results := _rechecked(warehouse, run, table, [_target(warehouse, catalog, table, user) for user in users]):
+                warehouse.failed_checks.record(table.id, results)
 
 
 def _target(warehouse: Warehouse, catalog: Catalog, table: Table, user: str | None) -> ScopeTarget:

@@ -249,10 +249,8 @@ def fetched(state: State, words: Sequence[str]) -> tuple[Portal, ResultRows]:
         Unsupported: it would go backward.
         ProtocolError: there is no such cursor.
     """
-    portal, how = (
-        state.portal(_last(words)),
-        [word.upper() for word in words[:-1] if word.upper() not in ("FROM", "IN", "FORWARD")],
-    )
+    portal = state.portal(_last(words))
+    how = [word.upper() for word in words[:-1] if word.upper() not in ("FROM", "IN", "FORWARD")]
     if len(how) > 1 or not (how in ([], ["NEXT"], ["ALL"]) or how[0].isdecimal()):
         raise Unsupported("a cursor goes forward: NEXT, a number of rows, or ALL")
     if portal.outcome is None or portal.outcome.rows is None:
@@ -274,11 +272,12 @@ def _move(state: State, words: Sequence[str]) -> CommandOutcome:
 
 
 def _close(state: State, words: Sequence[str]) -> CommandOutcome:
-    if _last(words).upper() == "ALL":
+    name = _last(words)
+    if name.upper() == "ALL":
         state.portals.clear()
     else:
-        state.portal(words[-1])
-        del state.portals[words[-1]]
+        state.portal(name)
+        del state.portals[name]
     return CommandOutcome("CLOSE CURSOR")
 
 

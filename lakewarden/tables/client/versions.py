@@ -12,13 +12,13 @@ from lakewarden.catalog.access import OPERATOR
 from lakewarden.catalog.model import Table
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.reading.history import HistoryEntry, history
-from lakewarden.errors import BeingErased, Conflict
+from lakewarden.errors import Conflict
 from lakewarden.log.table_log import TableLog
 from lakewarden.tables.changes.feed import ChangeFeed
 from lakewarden.tables.changes.value import Changes
 from lakewarden.tables.client.direct import FlushPending
 from lakewarden.tables.client.reader import TableReader
-from lakewarden.tables.pins import Pin, pin_version, release
+from lakewarden.tables.pins import Pin, pin_version, release, unless_erased
 from lakewarden.tables.strong_read import where_it_lies
 from lakewarden.tables.warehouse import Warehouse, find_table
 
@@ -84,17 +84,13 @@ class TableVersions:
         warehouse = self.warehouse
         target = self.reader.target(user)
         now, new_id = warehouse.clock(), warehouse.new_id
-        signs = partial(self.log.signs, warehouse.erasures.mark(user or ""))
-        before = signs()
-        pin = pin_version(warehouse.state, self.table.id, target, version, seconds, now=now, new_id=new_id)
+        keep = partial(pin_version, warehouse.state, self.table.id, target, version, seconds, now=now, new_id=new_id)
+        pin: Pin = unless_erased(self.log, warehouse.erasures.mark(user or ""), user, keep, partial(release, warehouse.state))
         # checked after the pin is stored: a move that is not seen here has seen the pin, and waits
         moving = find_table(warehouse.catalog.read(), self.table.name).move is not None
         if moving or self.reader.target(user).location != target.location:
             release(warehouse.state, pin)
             raise Conflict(f"{self.table.name} is being moved to another storage: pin a version after the move")
-        if before.erased_until(signs()):
-            release(warehouse.state, pin)
-            raise BeingErased(frozenset({user or ""}))
         return pin
 
     def release(self, pin: Pin) -> None:

@@ -13,7 +13,7 @@ from lakewarden.catalog.state import records
 
 _PACKAGE = Path(records.__file__).parents[2]
 
-_OWN = "its name has an id of its own: nobody else writes it"
+_OWN = "its name has an id of its own: no other process writes it"
 _MARK = "it is a mark: whoever writes it writes the same"
 _LATEST = "it is made of what the writer saw itself, and of nothing that it held before: the latest stands"
 _EMPTIED = "what replaces it is there already: it is emptied by whoever comes"
@@ -35,7 +35,7 @@ _SOUND = {
     ("catalog/state/records.py", "empty_replaced"): _EMPTIED,
     ("catalog/state/records.py", "rewrite"): _EMPTIED,
     ("delta/commit_log/checkpoint.py", "write"): "it is made of the commits of its version: whoever writes it writes the same",
-    ("delta/lifecycle/fence.py", "_clear"): "below a fence, under its lock: nobody writes these commits again",
+    ("delta/lifecycle/fence.py", "_clear"): "below a fence, under its lock: no process writes these commits again",
     ("delta/manifest.py", "_write"): "it is made of the newest version, and made again where a newer one is there behind it",
     ("maintenance/admin/upgrade.py", "_write_format"): "the same for all who upgrade to this release",
     ("maintenance/plans/rounds.py", "note_reached"): "one of two rounds is repeated; it holds keyed hashes alone",

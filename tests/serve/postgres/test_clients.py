@@ -28,6 +28,13 @@ _VALUES = (
 )
 
 
+def sqlstate_of(client: psycopg.Connection, text: str) -> str | None:
+    """Of the error that the text ends in."""
+    with pytest.raises(psycopg.Error) as raised:
+        client.execute(text)
+    return raised.value.sqlstate
+
+
 @pytest.mark.parametrize("binary", [False, True])
 def test_values_of_every_type_arrive(ann: psycopg.Connection, binary: bool) -> None:
     assert ann.execute(_SHOWN, binary=binary).fetchall() == [_VALUES]
@@ -143,9 +150,7 @@ def test_a_cursor_of_the_server_goes_forward(port: int, ann: psycopg.Connection)
             ("DECLARE c CURSOR FOR SELECT 1; DECLARE c CURSOR FOR SELECT 1", "42P03"),
             ("DECLARE c CURSOR FOR SELECT 1; FETCH BACKWARD 1 FROM c", "0A000"),
         ):
-            with pytest.raises(psycopg.Error) as raised:
-                client.execute(text)
-            assert raised.value.sqlstate == state, text
+            assert sqlstate_of(client, text) == state, text
             client.rollback()
     with pytest.raises(psycopg.errors.NoActiveSqlTransaction):
         ann.execute("DECLARE c CURSOR FOR SELECT 1")
@@ -208,10 +213,8 @@ def test_errors_have_their_state_and_the_connection_goes_on(ann: psycopg.Connect
         ("COPY notes TO STDOUT", "0A000"),
         ("SUBSCRIBE TO notes", "0A000"),
     ):
-        with pytest.raises(psycopg.Error) as raised:
-            ann.execute(text)
-        assert raised.value.sqlstate == state, text
-    with pytest.raises(psycopg.Error) as raised:
+        assert sqlstate_of(ann, text) == state, text
+    with pytest.raises(psycopg.Error):
         ann.execute("SELECT * FROM notes WHERE id = %s", ("no number",))
     assert ann.execute("SELECT 1").fetchone() == (1,)
 

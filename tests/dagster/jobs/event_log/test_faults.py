@@ -95,8 +95,8 @@ def test_a_user_who_is_no_partition_is_exported_and_erased_as_any_other(
     assert run_job(flush_job).success
     assert run_job(export_job, {"user": user, "to": str(tmp_path / "export")}).success
     with Lakehouse.open(chat) as lake:
-        asked = lake.request_erasure(user, asked_by="a test")
-    assert run_job(erase_job, {"request": asked, "dry_run": False}).success
+        erasure = lake.request_erasure(user, asked_by="a test")
+    assert run_job(erase_job, {"request": erasure, "dry_run": False}).success
     assert [run.job_name for run in instance.get_runs()] == ["erase_job", "flush_job"], "the run that names the user is gone"
 
 
