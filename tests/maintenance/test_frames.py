@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
 import pytest
 
+import lakewarden
 from lakewarden import Lakehouse
 from lakewarden.catalog.store import CatalogStore
 from tests.fixtures.lakes import NOTES, lake_fixture, make_notes, notes
 
 pytestmark = pytest.mark.disk
+
+_PACKAGE = f"{Path(lakewarden.__file__).parent}{os.sep}"
 
 lake = lake_fixture(make_notes)
 
@@ -24,7 +29,7 @@ lake = lake_fixture(make_notes)
 def _own(frame: FrameType | None) -> list[str]:
     found = []
     while frame is not None:
-        if "/lakewarden/" in frame.f_code.co_filename and not frame.f_code.co_filename.endswith("base/threads.py"):
+        if frame.f_code.co_filename.startswith(_PACKAGE) and not frame.f_code.co_filename.endswith("base/threads.py"):
             found.append(frame.f_code.co_qualname)
         frame = frame.f_back
     return found
