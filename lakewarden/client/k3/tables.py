@@ -253,6 +253,8 @@ class PipelineCalls(Tables, Calls):
     def trigger_ingest(self, bucket: str, table: str, object: str, user_metadata: Metadata | None = None) -> IngestAnswer:
         """Takes one object, whether or not it was taken before, and whatever the rule says.
 
+        Its status is KNOWN, without rows, where another ingest finished the batch first; `reason` says so.
+
         Raises:
             NotFound: the bucket, the table or the object does not exist.
             FailedPrecondition: the table is a manual one, or the bucket's engine is disabled.

@@ -234,7 +234,7 @@ class ObjectIngest:
                 continue  # another process was faster
             if new:  # nothing was taken since the view
                 self._reach("ingest:batch")
-                self._finish(batch, fresh=True)
+                skipped += [] if self._finish(batch, fresh=True) else self._finished_elsewhere(batch)
             self._tally.skip(skipped, named=self._request.objects is not None)
             return
         raise self._ledger.busy()
@@ -263,12 +263,27 @@ class ObjectIngest:
             self._finish(found, fresh=False)
         raise self._ledger.busy()
 
-    def _finish(self, batch: ObjectBatch, *, fresh: bool) -> None:
+    def _finish(self, batch: ObjectBatch, *, fresh: bool) -> bool:
+        """Returns whether this process settled the batch, and counts it."""
         done = self._attempts.finish(batch, fresh=fresh)
         if done is not None:
             attempt, version = done
             self._tally.add(batch, attempt)
             self._tally.version = version if version is not None else self._tally.version
+        return done is not None
+
+    def _finished_elsewhere(self, batch: ObjectBatch) -> list[ObjectReport]:
+        """What became of a batch that another process settled. Its attempt is removed: who settled it has counted the rows."""
+        objects = [offered.object for offered in batch.objects]
+        for _ in range(LOOKS):
+            try:
+                known = self._ledger.known(self._ledger.look(), [one.key for one in objects])
+            except Missing:
+                continue  # runs were merged since
+            took = {one.key for one in objects if one.key in known and known[one.key].is_of(one.etag)}
+            reason = f"another ingest finished batch {batch.number} of {self._request.table} first"
+            return [ObjectReport(one.key, one.etag, "known" if one.key in took else "left", reason=reason) for one in objects]
+        raise self._ledger.busy()
 
     def _new(self, objects: Sequence[SourceObject]) -> list[SourceObject]:
         """Those that are new by a look that may be some pages old: `_take` looks again."""

@@ -14,6 +14,7 @@ from lakewarden.base.setting_sections import PipelinesSettings
 from lakewarden.base.settings import Settings
 from lakewarden.catalog.state.ledger import Ledger
 from lakewarden.errors import Conflict, FailedPrecondition, NotFound
+from lakewarden.ingest.pipelines.report import IngestReport
 from tests.fixtures.children import KILLED, exit_status, killed_at
 from tests.ingest.pipelines.uploads import ingest, make, place, rejects, rows, table, upload
 from tests.maintenance.steps import Died, dies, then
@@ -114,6 +115,35 @@ def test_two_at_once_take_each_object_once(lake: Lakehouse, step: str) -> None:
     assert table(lake) == [(1, "a"), (2, "b")]
     assert list(rejects(lake)) == ["bad.csv"]
     assert ingest(lake).batches == 0
+
+
+@pytest.mark.parametrize("step", some("ingest:batch", "ingest:named")[1:])
+def test_whoever_names_an_object_hears_of_it_though_another_finished_its_batch(lake: Lakehouse, step: str) -> None:
+    make(lake)
+    upload(lake, {"a.csv": A, "b.csv": B})
+    done: list[IngestReport] = []
+
+    def other() -> None:
+        if not done:
+            done.append(ingest(lake))
+
+    report = ingest(lake, "a.csv", "b.csv", reach=then(step, other))
+    assert [one.object for one in report.objects] == ["a.csv", "b.csv"]
+    assert report.ingested + done[0].ingested >= 2, "whoever made the batch count counts it"
+    elsewhere = [one for one in report.objects if one.outcome != "ingested"]
+    assert {(one.outcome, "another ingest finished batch" in one.reason) for one in elsewhere} <= {("known", True)}
+
+
+def test_an_object_that_another_found_gone_is_told_as_left(lake: Lakehouse) -> None:
+    make(lake)
+    upload(lake, {"a.csv": A})
+
+    def other() -> None:
+        (place(lake) / "a.csv").rename(place(lake) / "a.away")
+        ingest(lake)
+
+    (told,) = ingest(lake, "a.csv", reach=then("ingest:batch", other)).objects
+    assert (told.object, told.outcome) == ("a.csv", "left")
 
 
 @pytest.mark.slow
