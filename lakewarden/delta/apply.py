@@ -21,8 +21,8 @@ from lakewarden.delta.change_data import has_feed, properties_to_set
 from lakewarden.delta.commit_log.actions import CommitChange
 from lakewarden.delta.commit_log.commits import CommitLog, is_fence
 from lakewarden.delta.commit_log.committing import Committer, TooLate, check_held, transactions_of
-from lakewarden.delta.commit_log.snapshot import Snapshot, first_snapshot
 from lakewarden.delta.commit_log.stamp import CommitStamp
+from lakewarden.delta.commit_log.version import Snapshot, first_snapshot
 from lakewarden.delta.lifecycle.create import create_table
 from lakewarden.delta.lifecycle.freezing import check_not_frozen
 from lakewarden.delta.manifest import refresh_manifest, write_manifest

@@ -17,9 +17,8 @@ from lakewarden.base.clock import to_millis
 from lakewarden.base.connection import Location
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.commit_log.commits import CommitLog
-from lakewarden.delta.commit_log.kept_versions import KEPT_TEXTS, KEPT_VERSIONS, NAME
-from lakewarden.delta.commit_log.signature import kept_part, sign, verified
-from lakewarden.delta.commit_log.snapshot import Snapshot
+from lakewarden.delta.commit_log.kept_versions import KEPT_TEXTS, KEPT_VERSIONS, NAME, kept_part, sign, verified
+from lakewarden.delta.commit_log.version import Snapshot
 from lakewarden.delta.parquet.files import DataFile
 from lakewarden.delta.parquet.reading import open_file
 from lakewarden.delta.replay.segment import checkpoint_name

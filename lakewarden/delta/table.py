@@ -23,9 +23,8 @@ from lakewarden.delta.commit_log.commit_chains import CHAINS
 from lakewarden.delta.commit_log.committing import held_still, transactions_of
 from lakewarden.delta.commit_log.damage import check_name, torn_error
 from lakewarden.delta.commit_log.publish import publish
-from lakewarden.delta.commit_log.snapshot import OwnCommit
 from lakewarden.delta.commit_log.stamp import CommitStamp
-from lakewarden.delta.commit_log.version import LogVersion
+from lakewarden.delta.commit_log.version import LogVersion, OwnCommit
 from lakewarden.delta.features import check_features, check_grows, check_readable
 from lakewarden.delta.parquet.files import DataFile, NewFile
 from lakewarden.delta.parquet.reading import open_file

@@ -13,8 +13,7 @@ from lakewarden.catalog.model import TableSchema
 from lakewarden.catalog.report import ScopeState
 from lakewarden.delta.commit_log.actions import DELETION_VECTORS, MOST_WRITER, READER, TableHead
 from lakewarden.delta.commit_log.committing import BATCH_APP, SWEPT
-from lakewarden.delta.commit_log.snapshot import MOST_KEPT, Snapshot, state_of
-from lakewarden.delta.commit_log.version import LogVersion
+from lakewarden.delta.commit_log.version import MOST_KEPT, LogVersion, Snapshot, state_of
 from lakewarden.delta.parquet.column_ends import Bounds, Value
 from lakewarden.delta.parquet.files import DataFile
 from lakewarden.delta.parquet.outward import outward

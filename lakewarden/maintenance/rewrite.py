@@ -22,8 +22,8 @@ from lakewarden.catalog.report import ScopeReport
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.commit_log.actions import CommitChange
 from lakewarden.delta.commit_log.committing import TooLate
-from lakewarden.delta.commit_log.snapshot import Snapshot
 from lakewarden.delta.commit_log.stamp import CommitStamp
+from lakewarden.delta.commit_log.version import Snapshot
 from lakewarden.delta.features import check_features
 from lakewarden.delta.manifest import write_manifest
 from lakewarden.delta.parquet.files import DataFile, NewFile, compact_name, write_files

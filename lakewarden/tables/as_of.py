@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import accumulate, groupby
 from operator import itemgetter
 
@@ -10,20 +11,35 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakewarden.catalog.target import ScopeTarget
-from lakewarden.delta.commit_log.stamp import CommitStamp
+from lakewarden.delta.commit_log.stamp import DROP, ERASE, RESTORE, SWEEP, CommitStamp
 from lakewarden.delta.lifecycle.freezing import is_frozen
-from lakewarden.delta.reading.asof import BaseVersion, base_at
 from lakewarden.delta.reading.bounds import key_bounds
 from lakewarden.delta.reading.keys import Keys
 from lakewarden.delta.reading.rows import empty_rows, merged, read_keyed, read_rows
 from lakewarden.delta.scope import open_scope
 from lakewarden.delta.table import ScopeTable
+from lakewarden.delta.timeline import walk
 from lakewarden.errors import Corrupt, InvalidArgument, NotFound
 from lakewarden.log.chunk import RowRange
 from lakewarden.log.log_reader import LogReader
 from lakewarden.log.position import NOTHING, end_of
 from lakewarden.log.record import SEQ, decode
 from lakewarden.log.view import Trail
+from lakewarden.storage.open import open_store
+
+
+@dataclass(frozen=True)
+class BaseVersion:
+    """A version that contains nothing of the log beyond `settled`."""
+
+    version: int | None
+    """None before the first version."""
+    settled: int
+    """The version has every row of the scope up to this `_seq` but those that were dropped; later rows were flushed by `later`,
+    or are pending."""
+    later: tuple[CommitStamp, ...]
+    """The flushes that came after it, newest first."""
+
 
 _NO_TABLE = BaseVersion(None, NOTHING, ())
 
@@ -120,3 +136,43 @@ def _kept(ranges: Sequence[RowRange], flush: CommitStamp) -> int:
     """How many of the rows that a flush took are still kept."""
     first, last = flush.first_seq or 0, NOTHING if flush.last_seq is None else flush.last_seq
     return sum(max(0, min(each.last_seq, last) - max(each.first_seq, first) + 1) for each in ranges)
+
+
+# Finds the version that holds its rows as of some `_seq`, for subscribers that reconnect.
+
+
+def base_at(table: ScopeTable, app_id: str, seq: int, rewound: int | None) -> BaseVersion:
+    """Finds the newest version without any row of the log beyond `seq`.
+
+    Args:
+        rewound: a `_seq` that was given after the last restore or direct change of rows; None when unknown.
+
+    Raises:
+        InvalidArgument: the table was restored or changed directly since, or its log does not reach back that far.
+    """
+    version: int | None = table.version
+    oldest = table.version + 1
+    later: list[CommitStamp] = []
+    dropped = NOTHING
+    for entry in walk(open_store(table.location), table.version):
+        oldest, stamp = entry.version, entry.stamp
+        if stamp is not None and stamp.sets_back and not stamp.silent and (rewound is None or seq < rewound):
+            raise InvalidArgument(
+                f"version {entry.version} ({entry.operation}) restored or changed rows after _seq {seq} was given: what was"
+                " delivered no longer holds; subscribe without from_seq"
+            )
+        if stamp is not None and stamp.operation in (DROP, ERASE, SWEEP):
+            return BaseVersion(version, NOTHING, tuple(later))
+        if stamp is not None and stamp.operation == RESTORE:  # the rows that it dropped may still be in the log's history
+            dropped = max([dropped, *(settled for app, settled in entry.transactions if app == app_id)])
+        if stamp is None or stamp.app_id != app_id or stamp.last_seq is None:
+            continue
+        if stamp.last_seq <= seq:
+            return BaseVersion(version, max(stamp.last_seq, dropped), tuple(later))
+        later.append(stamp)
+        version = entry.version - 1
+    if oldest > 0:
+        raise InvalidArgument(
+            f"the table's log begins with version {oldest} and does not reach back to _seq {seq}; subscribe again"
+        )
+    return BaseVersion(None if version is not None and version < 0 else version, dropped, tuple(later))

@@ -17,7 +17,6 @@ from lakewarden.base.scope import Scope, TableName
 from lakewarden.catalog.changes.leases import give_back, grant
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.commit_log.committing import TooLate
-from lakewarden.delta.lifecycle.sweep import sweep_fence
 from lakewarden.delta.parquet.files import batch_folder
 from lakewarden.errors import Conflict, NotFound
 from lakewarden.maintenance.compact import CompactOptions
@@ -30,7 +29,7 @@ from lakewarden.maintenance.restore import RestoreOptions
 from lakewarden.maintenance.restore.scope import plan_restore, run_restore
 from lakewarden.maintenance.vacuum import VacuumOptions
 from lakewarden.maintenance.vacuum.scope import plan_vacuum, run_vacuum
-from lakewarden.maintenance.vacuum.sweep import SweepResult, sweep
+from lakewarden.maintenance.vacuum.sweep import SweepResult, sweep, sweep_fence
 from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import alone
 from tests.delta.scopes import by

@@ -24,7 +24,7 @@ from lakewarden.catalog.report import ScopeReport
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta import manifest
 from lakewarden.delta.commit_log.kept_versions import KEPT_TEXTS, KEPT_VERSIONS, NAME
-from lakewarden.delta.commit_log.snapshot import Snapshot
+from lakewarden.delta.commit_log.version import Snapshot
 from lakewarden.errors import ConstraintViolation, NotFound
 from lakewarden.maintenance.plans.whole_tables import QUIET
 from lakewarden.storage.open import open_store

@@ -16,7 +16,7 @@ BATCH_APP = "lakewarden/batch"
 manifest.json, compactions, checkpoints and restores, and costs no look at the files."""
 
 SWEPT = "lakewarden/swept"
-"""Application id that marks a fence which is being removed (delta/lifecycle/sweep.py)."""
+"""Application id that marks a fence which is being removed (maintenance/vacuum/sweep.py)."""
 
 DIRECT_APP = "lakewarden/direct"
 """Application id whose transaction version is the position of the log that the last direct write took (tables/direct)."""

@@ -22,7 +22,7 @@ DROP = "DROP"
 ERASE = "ERASE"
 """Operations of the commits that are fences (delta/lifecycle/fence.py)."""
 SWEEP = "SWEEP"
-"""Of the commit with which a fence ends (delta/lifecycle/sweep.py)."""
+"""Of the commit with which a fence ends (maintenance/vacuum/sweep.py)."""
 
 RESTORE = "RESTORE"
 SILENT = {"changelog": "none"}

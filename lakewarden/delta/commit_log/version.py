@@ -2,18 +2,123 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import cached_property
 from typing import Any
 
+from lakewarden.base.clock import to_millis
+from lakewarden.catalog.report import ScopeState
 from lakewarden.delta.commit_log.actions import TableHead, logged_name
+from lakewarden.delta.commit_log.committing import BATCH_APP, SWEPT
 from lakewarden.delta.parquet.column_ends import Bounds
-from lakewarden.delta.parquet.files import DataFile, LoggedName
+from lakewarden.delta.parquet.files import DataFile, LoggedName, NewFile
 from lakewarden.delta.parquet.said_bounds import SaidEnds, bounds_of, end_of, said_ends, whole
 from lakewarden.delta.parquet.schema import SEQ, live_columns
 from lakewarden.delta.partitions import NO_PARTITION, Partition, respelled
 from lakewarden.delta.replay.live_files import vectors_of
 from lakewarden.delta.replay.log_state import LogState
+
+# One version of a scope's table as a value: all that a commit, a read and a report need, and the same after a commit of ours.
+
+MOST_KEPT = 50_000
+"""Live files that a process keeps of its last versions, of which each takes a kilobyte."""
+
+
+@dataclass(frozen=True)
+class OwnCommit:
+    """What a commit of ours made."""
+
+    version: int
+    head: TableHead
+    """What the table says of itself from then on."""
+    transactions: Mapping[str, int]
+    """Those of this commit: version by application id."""
+    digest: str
+    """SHA-256 of its text; empty where delta-rs wrote it."""
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """One version of a table."""
+
+    version: int
+    head: TableHead
+    files: tuple[DataFile, ...]
+    """Its live files, oldest rows first."""
+    stats: Mapping[str, str] | None
+    """Delta's statistics of each file that has any, as JSON, by path; None where it can't be kept: of a table that delta-rs has
+    to commit to, and of more files than `MOST_KEPT`."""
+    app_id: str
+    """The application id of the watermark."""
+    transactions: Mapping[str, int | None]
+    """What is known of its transaction identifiers: version by application id, None where there is none."""
+    digest: str
+    """SHA-256 of the commit that made it; empty where that is unknown."""
+
+    @property
+    def watermark(self) -> int | None:
+        return self.transactions.get(self.app_id)
+
+    @property
+    def last_batch(self) -> int:
+        """The number of the scope's last batch file; -1 before the first."""
+        last = self.transactions.get(BATCH_APP)
+        return -1 if last is None else last
+
+    @property
+    def state(self) -> ScopeState:
+        """Includes rows that other writers deleted by deletion vectors."""
+        return state_of(self.version, self.files, self.watermark)
+
+    def after(self, made: OwnCommit, adds: Sequence[NewFile], removes: Sequence[DataFile], now: datetime) -> Snapshot:
+        """Returns the version that a commit with these files made. `now` is what the commit says of their age."""
+        gone = {file.path for file in removes}
+        kept = self.files if not gone else tuple(file for file in self.files if file.path not in gone)
+        stats = None if self.stats is None else {path: text for path, text in self.stats.items() if path not in gone}
+        return replace(
+            self,
+            version=made.version,
+            head=made.head,
+            files=(*kept, *(live(file, now) for file in adds)),
+            stats=None if stats is None else stats | {file.path: file.stats for file in adds},
+            transactions={**self.transactions, **made.transactions},
+            digest=made.digest,
+        )
+
+
+def state_of(version: int, files: Sequence[DataFile], watermark: int | None) -> ScopeState:
+    """Returns a version in numbers."""
+    return ScopeState(
+        version=version,
+        rows=sum(file.rows or 0 for file in files),
+        files=len(files),
+        bytes=sum(file.size for file in files),
+        last_seq=-1 if watermark is None else watermark,
+        layout=_layout(files) if len(files) <= ScopeState.MAX_LAYOUT and not _divided(files) else (),
+    )
+
+
+def _divided(files: Sequence[DataFile]) -> bool:
+    """Whether they are in partitions, each of which is maintained by itself."""
+    return any(file.partition for file in files)
+
+
+def _layout(files: Sequence[DataFile]) -> tuple[tuple[int, int], ...]:
+    newest_first = sorted(files, key=lambda file: file.age, reverse=True)
+    return tuple((-1 if file.rows is None else file.rows, file.size) for file in newest_first)
+
+
+def first_snapshot(made: OwnCommit, adds: Sequence[NewFile], app_id: str, now: datetime) -> Snapshot:
+    """Returns version 0 of a new table."""
+    none: dict[str, int | None] = {app_id: None, BATCH_APP: None, SWEPT: None}
+    return Snapshot(-1, made.head, (), {}, app_id, none, "").after(made, adds, (), now)
+
+
+def live(file: NewFile, now: datetime) -> DataFile:
+    version, made = file.schema_version, to_millis(now)
+    return DataFile(file.path, file.size, file.rows, made, file.min_seq, file.max_seq, version, file.partition)
 
 
 class LogVersion:

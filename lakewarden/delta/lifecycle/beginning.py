@@ -11,8 +11,8 @@ from lakewarden.delta.change_data import feed_to_set
 from lakewarden.delta.commit_log.actions import CommitChange
 from lakewarden.delta.commit_log.commits import CommitLog
 from lakewarden.delta.commit_log.committing import Committer, may_lose
-from lakewarden.delta.commit_log.snapshot import first_snapshot
 from lakewarden.delta.commit_log.stamp import CommitStamp
+from lakewarden.delta.commit_log.version import first_snapshot
 from lakewarden.delta.lifecycle.create import create_table
 from lakewarden.delta.lifecycle.freezing import check_not_frozen
 from lakewarden.delta.manifest import write_manifest

@@ -14,7 +14,7 @@ from lakewarden.delta.commit_log.actions import CHANGE_DATA_FEED, CommitChange, 
 from lakewarden.delta.commit_log.commit_chains import CHAINS
 from lakewarden.delta.commit_log.committing import held_still
 from lakewarden.delta.commit_log.publish import publish
-from lakewarden.delta.commit_log.snapshot import OwnCommit
+from lakewarden.delta.commit_log.version import OwnCommit
 from lakewarden.delta.parquet.schema import delta_schema
 from lakewarden.delta.scope import PROPERTY, owner_of
 from lakewarden.storage.steps import Steps

@@ -2,7 +2,7 @@
 
 A process may still hold an old snapshot. Were the directory simply removed, their commit could land as a later version of
 a table made anew at the same place (verified). With the fence on top it is refused as a conflict. A vacuum removes the
-fence once no process can hold such a snapshot any more (delta/lifecycle/sweep.py).
+fence once no process can hold such a snapshot any more (maintenance/vacuum/sweep.py).
 """
 
 from __future__ import annotations

@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 
 import pyarrow.compute as pc
 
-from lakewarden.delta.commit_log.kept_versions import NAME
-from lakewarden.delta.commit_log.signature import verified
+from lakewarden.delta.commit_log.kept_versions import NAME, verified
 from lakewarden.delta.table import ScopeTable
 from lakewarden.log.once import ANY, UNTAKEN, LastBatch
 from lakewarden.log.record import SEQ

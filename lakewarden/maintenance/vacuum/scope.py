@@ -17,8 +17,8 @@ from lakewarden.catalog.report import Remains, ScopePlan, ScopeReport
 from lakewarden.catalog.state.floor_entries import NEVER
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.commit_log.actions import CommitChange
-from lakewarden.delta.commit_log.snapshot import Snapshot
 from lakewarden.delta.commit_log.stamp import CommitStamp
+from lakewarden.delta.commit_log.version import Snapshot
 from lakewarden.delta.features import check_features
 from lakewarden.delta.manifest import write_manifest
 from lakewarden.delta.scope import open_scope

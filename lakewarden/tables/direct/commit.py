@@ -14,10 +14,10 @@ from lakewarden.base.faults import Reach, no_faults
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.change_data import feed_to_set, has_feed, properties_to_set
 from lakewarden.delta.commit_log.actions import CommitChange
-from lakewarden.delta.commit_log.between import between
+from lakewarden.delta.commit_log.commits import between
 from lakewarden.delta.commit_log.committing import DIRECT_APP, Committer, TooLate, transactions_of
-from lakewarden.delta.commit_log.snapshot import Snapshot, first_snapshot
 from lakewarden.delta.commit_log.stamp import SILENT, CommitStamp
+from lakewarden.delta.commit_log.version import Snapshot, first_snapshot
 from lakewarden.delta.lifecycle.create import create_table
 from lakewarden.delta.lifecycle.freezing import check_not_frozen
 from lakewarden.delta.manifest import write_manifest

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.change_data import has_feed
-from lakewarden.delta.commit_log.between import Between
+from lakewarden.delta.commit_log.commits import Between
 from lakewarden.delta.parquet.files import DELETED, ChangeFile, DataFile, NewFile
 from lakewarden.delta.partitions import Partition
 from lakewarden.delta.reading.rows import read_files

@@ -18,7 +18,7 @@ import pyarrow as pa
 from lakewarden.base.clock import Clock, random_id
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.change_data import has_feed
-from lakewarden.delta.commit_log.between import Between
+from lakewarden.delta.commit_log.commits import Between
 from lakewarden.delta.commit_log.committing import check_held
 from lakewarden.delta.parquet.files import DELETED, INSERT, POSTIMAGE, PREIMAGE, ChangeFile, DataFile, NewFile, by_partition
 from lakewarden.delta.partitions import Partition

@@ -23,15 +23,14 @@ from lakewarden.delta.apply import ColdApply
 from lakewarden.delta.commit_log import kept_versions
 from lakewarden.delta.commit_log.checkpoint import write_checkpoint
 from lakewarden.delta.commit_log.committing import Committer
-from lakewarden.delta.commit_log.kept_versions import KEPT_TEXTS, NAME, YOUNG, is_current, kept_snapshot
-from lakewarden.delta.commit_log.signature import verified
+from lakewarden.delta.commit_log.kept_versions import KEPT_TEXTS, NAME, YOUNG, is_current, kept_snapshot, verified
 from lakewarden.delta.lifecycle.fence import fence
-from lakewarden.delta.lifecycle.sweep import sweep_fence
 from lakewarden.delta.manifest import refresh_manifest
 from lakewarden.delta.replay.segment import commit_name
 from lakewarden.delta.scope import open_scope
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import Conflict, Corrupt
+from lakewarden.maintenance.vacuum.sweep import sweep_fence
 from lakewarden.storage.location import local_path
 from lakewarden.storage.objects import ObjectStore
 from lakewarden.storage.open import open_store

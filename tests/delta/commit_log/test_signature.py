@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from lakewarden.catalog.target import ScopeTarget
-from lakewarden.delta.commit_log.signature import sign, verified
-from lakewarden.delta.commit_log.snapshot import Snapshot
+from lakewarden.delta.commit_log.kept_versions import sign, verified
+from lakewarden.delta.commit_log.version import Snapshot
 from tests.delta.scopes import APP, flush, people, table_of, target
 
 KEY = "0123456789abcdef" * 8

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from lakewarden.base.connection import Location
-from lakewarden.delta.lifecycle.sweep import sweep_fence
 from lakewarden.delta.parquet.files import batch_folder
+from lakewarden.maintenance.vacuum.sweep import sweep_fence
 from lakewarden.storage.steps import alone
 from tests.delta.scopes import by
 

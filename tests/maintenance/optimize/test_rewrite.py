@@ -6,8 +6,8 @@ from pathlib import Path
 
 from lakewarden.base.faults import no_faults
 from lakewarden.delta.commit_log.actions import CommitChange
-from lakewarden.delta.commit_log.snapshot import Snapshot
 from lakewarden.delta.commit_log.stamp import CommitStamp
+from lakewarden.delta.commit_log.version import Snapshot
 from lakewarden.delta.parquet.files import write_files
 from lakewarden.delta.reading.rows import read_files
 from lakewarden.maintenance.rewrite import Rewrite, land
