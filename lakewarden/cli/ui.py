@@ -21,6 +21,8 @@ import typer
 import lakewarden
 from lakewarden.base.clock import random_id
 from lakewarden.base.settings import Settings, load_settings
+from lakewarden.catalog.state.job import this_node
+from lakewarden.catalog.state.processes import Processes
 from lakewarden.cli.context import invocation
 from lakewarden.cli.dagster_home import (
     SETTINGS,
@@ -34,7 +36,7 @@ from lakewarden.cli.dagster_home import (
     writable,
 )
 from lakewarden.client import Lakehouse
-from lakewarden.errors import Internal, InUse, InvalidArgument, Unsupported
+from lakewarden.errors import Internal, InUse, InvalidArgument, LakewardenError, Unsupported
 from lakewarden.spark.java import require_java
 from lakewarden.storage.location import canonical
 
@@ -118,14 +120,30 @@ def ui(
         session = random_id()
         with writable(place):
             home.record(HomeServer(session, os.getpid(), address.url))
+        lake = held.enter_context(Lakehouse.open(warehouse))
+        held.enter_context(lake.noted("ui", address.url))
         print(f"Starting Dagster for {warehouse}: ten seconds to a minute. {_deletes(load_settings(os.environ))}", flush=True)
         with running(command, environment, session, home.log) as process:
             _await(process, address, home.log)
             print(f"Dagster is at {address.url}, for {warehouse}. Its log is {home.log}. Ctrl-C stops it.", flush=True)
             print(f"The fleet as one page is at {page}", flush=True)
-            with Lakehouse.open(warehouse) as lake, lake.noted("ui", address.url):
-                status = _ended(process)
+            for warning in others(lake):  # as late as here, of two that start at once one sees the other's note
+                print(warning, file=sys.stderr, flush=True)
+            status = _ended(process)
     raise Internal(f"Dagster ended unexpectedly with status {status}: {_last_line(home.log)}; its log is {home.log}")
+
+
+def others(lake: Lakehouse) -> list[str]:
+    """A warning for each `ui` that no lock keeps away, as of another user; one killed elsewhere counts for two minutes."""
+    try:
+        alive = Processes(lake.warehouse.state).alive(lake.warehouse.clock())
+    except LakewardenError as error:
+        return [f"Whether another `lakewarden ui` serves this warehouse is not known ({error.code}): {error.message}"]
+    return [
+        f"Another `lakewarden ui` ({one.node_id}, at {one.doing}) serves this warehouse: two daemons start every run twice"
+        for one in alive
+        if one.kind == "ui" and one.node_id != this_node()
+    ]
 
 
 def _ended(process: subprocess.Popen[bytes]) -> int:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
 
+from lakewarden import Lakehouse
+from lakewarden.catalog.state import processes
 from lakewarden.cli.dagster_home import DagsterHome, alone
 from lakewarden.cli.main import main
-from lakewarden.cli.ui import _last_line
+from lakewarden.cli.ui import _last_line, others
 from lakewarden.errors import InUse
+from tests.fixtures.patience import PATIENCE
 
 
 @pytest.mark.parametrize("place", ["file", "file/below", "/proc/nowhere", "/sys/home"])
@@ -45,6 +49,21 @@ def test_a_warehouse_by_another_name_is_the_same_one(tmp_path: Path) -> None:
         alone(str(tmp_path / "link"), DagsterHome(tmp_path / "two"), "http://127.0.0.1:3001", tmp_path),
     ):
         pass
+
+
+def test_a_ui_of_another_machine_is_seen_by_its_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Lakehouse.open(str(tmp_path / "lake")) as lake, monkeypatch.context() as elsewhere:
+        elsewhere.setattr(processes, "this_node", lambda: "elsewhere:7")
+        with lake.noted("ui", "http://10.0.0.7:3000"), lake.noted("serve", "http://10.0.0.7:8080"):
+            until = time.monotonic() + PATIENCE
+            while len([*(tmp_path / "lake/_lakewarden/processes").glob("*")]) < 2 and time.monotonic() < until:
+                time.sleep(0.01)
+            (warning,) = others(lake)
+            assert warning.startswith("Another `lakewarden ui` (elsewhere:7, at http://10.0.0.7:3000) serves this warehouse")
+        assert others(lake) == []
+        lake.warehouse.state.put("processes/garbled", b"{")
+        (warning,) = others(lake)
+        assert warning.endswith("is not known (CORRUPT): processes/garbled is not the note of a process")
 
 
 def test_dagsters_end_is_said_in_one_short_line_without_escapes(tmp_path: Path) -> None:

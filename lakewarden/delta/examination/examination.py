@@ -22,6 +22,7 @@ from lakewarden.delta.examination.log_notes import (
     contradiction,
     history_gaps,
     is_doubtful,
+    lost_end,
     of_pointer,
     read_pointer,
 )
@@ -133,6 +134,7 @@ def _of_names(listing: TableListing) -> Iterator[Note]:
     """What the names in the log show."""
     yield from checkpoint_parts(listing.log_files)
     yield from history_gaps(listing.log_files)
+    yield from lost_end(listing)
 
 
 def _of_version(state: LogState, listing: TableListing) -> Iterator[Note]:

@@ -17,7 +17,7 @@ from lakewarden.delta.features import features_of
 from lakewarden.delta.replay.live_files import pc, whole
 from lakewarden.delta.replay.log_objects import LogObjects
 from lakewarden.delta.replay.log_state import PASSED_OVER, LogState, Note
-from lakewarden.delta.replay.segment import LAST_CHECKPOINT, LogFiles, commit_name
+from lakewarden.delta.replay.segment import LAST_CHECKPOINT, LAST_VERSION, LogFiles, commit_name, leading_version
 from lakewarden.errors import Unsupported
 from lakewarden.storage.objects import Missing
 
@@ -43,6 +43,17 @@ def history_gaps(files: LogFiles) -> Iterator[Note]:
     if gaps:
         detail = f"commits are missing from version {gaps[0]} on; only versions between them can't be read"
         yield Note("history-gap", detail, gaps[:MOST_VERSIONS], damaging=False)
+
+
+def lost_end(listing: TableListing) -> Iterator[Note]:
+    """A version above the newest one of which the checksum or a compaction is left: both are written behind the commit."""
+    files = listing.log_files
+    told = [leading_version(name) or 0 for name in listing.log if name.endswith(".crc")]
+    lost = max([*told, *(last for _, last in files.compactions)], default=0)
+    # a catalog publishes commits later than it has them
+    if files.newest is not None and not files.staged and files.newest < lost <= LAST_VERSION:
+        detail = f"commit {lost} is missing: its checksum or a compaction is there, and {files.newest} is the newest"
+        yield Note("log-gap", detail, (lost,))
 
 
 Pointer = Mapping[str, object]

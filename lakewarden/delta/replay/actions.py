@@ -266,6 +266,8 @@ def _lines(what: str, text: bytes) -> Iterator[tuple[LogAction, frozenset[str]]]
         if line.isspace():
             continue
         try:
+            if not line.isascii():
+                line.decode()  # what is parsed later, and what is passed over, has to be text too
             try:
                 action = _decode(line)
             except msgspec.ValidationError:

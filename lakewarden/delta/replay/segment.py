@@ -22,7 +22,7 @@ _CHECKPOINT = re.compile(rf"{LOG}/(\d{{20}})\.checkpoint(?:\.(\d{{10}})\.(\d{{10
 _COMPACTION = re.compile(rf"{LOG}/(\d{{20}})\.(\d{{20}})\.compacted\.json")
 _NUMBERED = re.compile(rf"{LOG}/(\d{{20}})\.")
 _STAGED = f"{LOG}/_staged_commits/"
-_LAST = 2**63 - 1
+LAST_VERSION = 2**63 - 1
 """The highest version that Delta can count; a name with a higher one is no commit."""
 
 
@@ -94,7 +94,7 @@ class LogFiles:
         ordered = sorted(whole.items(), key=lambda one: (-one[0][0], len(one[1]), one[1]))
         partial = frozenset(version for version, _ in parts.keys() - whole.keys())
         checkpoints = tuple(CheckpointFiles(version, several) for (version, _), several in ordered)
-        countable = frozenset(version for version in commits if version <= _LAST)
+        countable = frozenset(version for version in commits if version <= LAST_VERSION)
         return cls(countable, checkpoints, tuple(sorted(compactions)), tuple(staged), partial)
 
     @property

@@ -99,6 +99,27 @@ def test_the_port_is_taken_is_one_clear_line(pages: Pages, tmp_path: Path) -> No
     assert done.stderr.count("\n") == 1
 
 
+def test_another_ui_that_no_lock_sees_is_warned_of_the_first(served: Served, tmp_path: Path) -> None:
+    """As of another user, or of another machine."""
+    command = [
+        _LAKEWARDEN,
+        "ui",
+        "--warehouse",
+        served.warehouse,
+        "--port",
+        str(free_port()),
+        "--dagster-home",
+        str(tmp_path / "home"),
+    ]
+    away = {**os.environ, "TMPDIR": str(tmp_path)}
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=away) as process:
+        try:
+            assert process.stderr is not None
+            assert f":{served.process.pid}, at {served.url}) serves this warehouse" in process.stderr.readline()
+        finally:
+            process.terminate()
+
+
 def test_ctrl_c_is_answered_at_once_and_leaves_no_process(served: Served) -> None:
     """The last of this module: it ends what the others look at."""
     process = served.process

@@ -183,6 +183,10 @@ def _gap_behind_the_checkpoint(table: HandWritten) -> None:
     (table.path / log(3)).unlink()
 
 
+def _lost_newest(table: HandWritten, left: str) -> None:
+    (table.path / log(3)).rename(table.log / left)
+
+
 def _twice_in_one_commit(table: HandWritten) -> None:
     one = table.file("p=d/5.parquet", [1, 2, 3], partition={"p": "d"})
     table.commit(4, one, {"add": {**one["add"], "deletionVector": inline(bitmap([0]), 1)}})
@@ -229,6 +233,7 @@ DAMAGES: list[tuple[str, str, Damage]] = [
     ("torn-commit", "cut", lambda table: (table.path / log(4)).write_text('{"add":{"path"')),
     ("torn-commit", "empty", lambda table: (table.path / log(4)).write_text("")),
     ("torn-commit", "no text", lambda table: (table.path / log(4)).write_bytes(b"\xff\xfe\x00")),
+    ("torn-commit", "no UTF-8", lambda table: (table.path / log(4)).write_bytes(b'{"commitInfo":{"engineInfo":"\xff"}}')),
     ("torn-commit", "no action", lambda table: (table.path / log(4)).write_text('{"add":{"size":1}}')),
     ("torn-commit", "within, between others", lambda table: _cut(table.path / log(3))),
     ("torn-commit", "below the checkpoint", lambda table: _cut(table.path / log(1))),
@@ -253,6 +258,8 @@ DAMAGES: list[tuple[str, str, Damage]] = [
     ("log-gap", "at its beginning", _lost_first_commits),
     ("log-gap", "behind the checkpoint", _gap_behind_the_checkpoint),
     ("log-gap", "below the newest", lambda table: table.commit(5, {"commitInfo": {}})),
+    ("log-gap", "the newest, but for its checksum", lambda table: _lost_newest(table, f"{3:020d}.crc")),
+    ("log-gap", "the newest, but for a compaction", lambda table: _lost_newest(table, f"{2:020d}.{3:020d}.compacted.json")),
     ("history-gap", "in the middle", lambda table: (table.path / log(1)).unlink()),
     ("partition-value-nulled", "plain", lambda table: table.commit(4, table.file("p=c/4.parquet", [1], partition={"p": None}))),
     ("partition-value-nulled", "empty", lambda table: table.commit(4, table.file("p=c/4.parquet", [1], partition={"p": ""}))),

@@ -70,6 +70,19 @@ def test_the_version_below_a_damage_is_shown(table: HandWritten) -> None:
     assert (found.state.version, [(note.kind, note.versions) for note in found.notes]) == (3, [("log-gap", (4,))])
 
 
+def test_a_commit_that_its_catalog_has_not_published_is_not_lost(table: HandWritten) -> None:
+    staged = table.log / "_staged_commits" / f"{4:020d}.80a083e8-7026-4e79-81be-64bd76c43a11.json"
+    staged.parent.mkdir()
+    for path in (staged, table.log / f"{4:020d}.crc"):
+        path.write_text("{}")
+    assert look(table).notes == ()
+
+
+def test_a_checksum_of_no_version_that_can_be_tells_of_no_loss(table: HandWritten) -> None:
+    (table.log / f"{10**19}.crc").write_text("{}")
+    assert look(table).notes == ()
+
+
 def test_several_damages_are_all_named(table: HandWritten) -> None:
     (table.path / "p=b/3.parquet").unlink()
     checkpoint(table).write_bytes(b"")

@@ -107,6 +107,15 @@ def test_a_pointer_that_came_behind_the_listing_names_a_checkpoint(table: HandWr
     assert kinds(examine(table.location, before)) == []
 
 
+def test_a_checksum_that_was_listed_before_its_commit_tells_of_no_loss(table: HandWritten) -> None:
+    """A disk lists in no order, so an object may be listed without one that is older."""
+    before = (table.path / log(3)).rename(table.path / "elsewhere")
+    (table.log / f"{3:020d}.crc").write_text("{}")
+    now = listing(table)
+    before.rename(table.path / log(3))
+    assert kinds(examine(table.location, now)) == []
+
+
 def test_a_suspect_that_a_commit_removes_while_it_is_asked_for_is_not_missed(
     table: HandWritten, monkeypatch: pytest.MonkeyPatch
 ) -> None:
