@@ -141,6 +141,18 @@ def test_a_scope_that_lost_something_is_corrupt_everywhere(
     assert "lakewarden repair" in (status.error or "")
 
 
+def test_a_lost_commit_that_brought_no_rows_is_corrupt(place: Path, lake: Lakehouse, table: TableClient) -> None:
+    """The watermark says nothing of it: the version alone does."""
+    (compaction,) = lake.optimize(look=True)
+    assert compaction.version == 3
+    _commit(place, 3).unlink()
+    for act in (strong, eventual):
+        with pytest.raises(Corrupt, match=r"at version 3 with 3 rows, and .* has version 2.*lakewarden repair"):
+            act(table, "ann")
+    table.write(notes({9: "hot"}), user="ann")
+    assert _codes(lake.flush()) == ["CORRUPT"]
+
+
 @pytest.mark.parametrize("lose", [_directory_lost, _newest_commit_lost], ids=["directory lost", "newest commit lost"])
 @pytest.mark.parametrize("way", ["drop", "erase"])
 def test_what_lost_something_can_be_given_up(
