@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 
-def page(title: str, source: str, lines: Iterator[str]) -> str:
-    note = f"<!-- Written from {source} by `make docs`; edit there. -->"
-    return "\n".join([f"# {title}", "", note, "", *lines, ""])
+@dataclass(frozen=True)
+class Page:
+    title: str
+    source: str
+    """Where what it says stands."""
+    lines: Callable[[], Iterator[str]]
+
+    def text(self) -> str:
+        note = f"<!-- Written from {self.source} by `make docs`; edit there. -->"
+        return "\n".join([f"# {self.title}", "", note, "", *self.lines(), ""])
 
 
 def table(*names: str) -> Iterator[str]:

@@ -18,7 +18,7 @@ import pytest
 from _pytest.mark.structures import ParameterSet
 
 from docs.decision_index import FIRST, decisions
-from docs.generate import pages
+from docs.generate import PAGES
 from lakewarden.cli.main import main
 
 _ROOT = Path(__file__).parent.parent
@@ -93,9 +93,9 @@ def _run_commands(block: Block, path: Path, capsys: pytest.CaptureFixture[str]) 
             assert ended.value.code in (0, None), f"{path.name}:{block.line + offset}: {line}\n{out}{err}"
 
 
-@pytest.mark.parametrize("page", list(pages()), ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_reference_is_what_the_code_says(page: Path) -> None:
-    text = pages()[page]
+    text = PAGES[page].text()
     if os.environ.get("UPDATE"):
         page.write_text(text)
     assert page.read_text() == text, "run `make docs`, or this test with UPDATE=1"
