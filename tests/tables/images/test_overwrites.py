@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
-from threading import Thread
+from threading import Event, Thread
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
@@ -13,6 +15,7 @@ from lakewarden.base.faults import Reach
 from lakewarden.delta.commit_log.stamp import SILENT
 from lakewarden.errors import Conflict, ConstraintViolation
 from lakewarden.tables.client import TableClient
+from lakewarden.tables.direct import barrier
 from lakewarden.tables.direct.commit import DirectWrite
 from lakewarden.tables.direct.effects import Replace
 from lakewarden.tables.direct.run import DirectRun
@@ -23,6 +26,8 @@ from tests.fixtures.sleepers import Sleeper
 from tests.maintenance.steps import Died, dies
 from tests.tables.images.held import ALL, held_after, listed, live, make, rows
 from tests.tables.images.test_images import _WRITES
+
+Begin = Callable[[Callable[[], object]], Thread]
 
 _OVER = pa.Table.from_pylist(rows({1: "silent", 9: "silent"}))
 
@@ -40,6 +45,27 @@ def other(lake: Lakehouse, clock: Clock) -> Iterator[Lakehouse]:
     """As another process."""
     with Lakehouse.open(lake.warehouse.uri, clock=clock) as opened:
         yield opened
+
+
+@pytest.fixture
+def waits(monkeypatch: pytest.MonkeyPatch) -> Begin:
+    """Begins a write, and returns when it has looked twice for the commit of an overwrite, in vain."""
+    looked, in_vain = Event(), Event()
+
+    def pause(_: float) -> None:
+        (in_vain if looked.is_set() else looked).set()
+        time.sleep(0.001)
+
+    def begun(write: Callable[[], object]) -> Thread:
+        writer = Thread(target=write, daemon=True)
+        writer.start()
+        while writer.is_alive() and not in_vain.wait(0.005):
+            pass
+        assert writer.is_alive(), "it did not wait"
+        return writer
+
+    monkeypatch.setattr(barrier, "time", SimpleNamespace(monotonic=time.monotonic, sleep=pause))
+    return begun
 
 
 def _overwrite(table: TableClient, within: str = "", given: pa.Table = _OVER) -> Callable[[Reach], object]:
@@ -77,15 +103,12 @@ def test_an_overwrite_that_has_only_its_position_is_refused_where_others_wrote(
 @pytest.mark.parametrize("step", ["direct:announced", "direct:committing", "direct:committed", "direct:noted"])
 @pytest.mark.parametrize("how", _WRITES)
 def test_a_write_that_meets_the_commit_of_an_overwrite_waits_for_it(
-    lake: Lakehouse, other: Lakehouse, how: str, step: str
+    lake: Lakehouse, other: Lakehouse, waits: Begin, how: str, step: str
 ) -> None:
     table = _filled(lake)
     upto = table.changes().upto
     sleeper = Sleeper(_overwrite(other.table("n.t")), step)
-    writer = Thread(target=lambda: _WRITES[how](table, rows({1: "b", 2: "b"})), daemon=True)
-    writer.start()
-    writer.join(0.3)
-    assert writer.is_alive()
+    writer = waits(lambda: _WRITES[how](table, rows({1: "b", 2: "b"})))
     assert listed(table.changes(after=upto)) == []
     sleeper.wake()
     writer.join(PATIENCE)
@@ -99,7 +122,7 @@ def test_a_write_that_meets_the_commit_of_an_overwrite_waits_for_it(
     assert {key: row["text"] for key, row in live(table).items()} == {1: "b", 2: "b", 9: "silent"}
 
 
-def test_an_insert_waits_too(lake: Lakehouse, other: Lakehouse) -> None:
+def test_an_insert_waits_too(lake: Lakehouse, other: Lakehouse, waits: Begin) -> None:
     table = _filled(lake, ON_DUPLICATE="error")
     sleeper = Sleeper(_overwrite(other.table("n.t")), "direct:committing")
     errors: list[ConstraintViolation] = []
@@ -110,10 +133,7 @@ def test_an_insert_waits_too(lake: Lakehouse, other: Lakehouse) -> None:
         except ConstraintViolation as error:
             errors.append(error)
 
-    writer = Thread(target=insert, daemon=True)
-    writer.start()
-    writer.join(0.3)
-    assert writer.is_alive()
+    writer = waits(insert)
     sleeper.wake()
     writer.join(PATIENCE)
     assert len(errors) == 1
