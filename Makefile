@@ -96,9 +96,9 @@ test-minio: setup $(MINIO) ## Run the tests of tables and warehouses with each o
 	LAKEWARDEN_TEST_STORE=minio LAKEWARDEN_REQUIRE=minio LAKEWARDEN_MINIO=$(MINIO) \
 	  $(PYTEST) -n 2 --dist loadgroup -m "not disk" $(PYTEST_ARGS)
 
-test-fast: .venv/.setup ## Run the tests that need no JVM and no server, the searching ones with a tenth of their examples; two minutes
+test-fast: .venv/.setup ## Run the tests that need no JVM and no server: a tenth of their examples, three of their parameters; a minute
 	HYPOTHESIS_PROFILE=fast $(if $(MEMORY),PYTEST_DEBUG_TEMPROOT=$(MEMORY)) \
-	  $(PYTEST) -n 2 --dist worksteal -o tmp_path_retention_policy=failed -m "$(NO_SERVERS) and not slow and not night" $(SLOW_ROOMS:%=--ignore=%) $(PYTEST_ARGS)
+	  $(PYTEST) -n 2 --dist worksteal -o tmp_path_retention_policy=failed -m "$(NO_SERVERS) and not slow and not night" --sample 3 $(SLOW_ROOMS:%=--ignore=%) $(PYTEST_ARGS)
 
 mutate: .venv/.setup ## Put small faults into copies of the code, one at a time: its tests must see each; under 25 minutes
 	$(VENV)/python -m tests.mutations $(MUTATE_ARGS)

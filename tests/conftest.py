@@ -10,7 +10,7 @@ import atexit
 import decimal
 import gc
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,7 +23,7 @@ from tests.fixtures.azurite import AzuriteServer, serve_azurite
 from tests.fixtures.bucket import STORE, AnyPath, BucketPath
 from tests.fixtures.chromium import start_browser
 from tests.fixtures.cpu import CpuSeconds
-from tests.fixtures.gate import leave_to_the_night, part
+from tests.fixtures.gate import leave_to_the_night, part, sample
 from tests.fixtures.gcs import GcsServer, serve_gcs
 from tests.fixtures.jvm import BRIEF, SPARKS
 from tests.fixtures.kafka import KafkaServer, serve_kafka
@@ -65,6 +65,7 @@ for options in SPARKS:  # from here on, whichever process starts it
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--cpu", type=Path, metavar="FILE", help="write what each test costs there, and print the dearest")
     parser.addoption("--part", metavar="K/N", help="run the K-th of N parts of what is selected")
+    parser.addoption("--sample", type=int, metavar="N", help="of each test's parameters run N of those that are selected")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -72,13 +73,13 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(CpuSeconds(file, gathers=not hasattr(config, "workerinput")))
 
 
-def pytest_make_parametrize_id(val: object) -> str | bytes | None:
+def pytest_make_parametrize_id(val: object) -> str | None:
     """A long text is called by how it begins: a test's name goes from process to process with each of its reports."""
-    return val[:_LONGEST_NAME] if isinstance(val, str | bytes) and len(val) > _LONGEST_NAME else None
+    return val[:_LONGEST_NAME] if isinstance(val, str) and len(val) > _LONGEST_NAME else None
 
 
-@pytest.hookimpl(tryfirst=True)  # before -m selects
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+@pytest.hookimpl(wrapper=True)  # before -m selects, and behind it
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Generator[None, None, None]:
     for item in items:
         asked = {*getattr(item, "fixturenames", ()), _store_of(item)}
         for server in _SERVERS:
@@ -90,6 +91,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     leave_to_the_night(config, items)
     if (of := config.getoption("--part")) is not None:
         items[:], others = part(items, of)
+        config.hook.pytest_deselected(items=others)
+    yield
+    if (most := config.getoption("--sample")) is not None:
+        items[:], others = sample(items, most)
         config.hook.pytest_deselected(items=others)
 
 

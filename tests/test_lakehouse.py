@@ -306,6 +306,7 @@ def _insert(uri: str, worker: int, together: Barrier, directory: str) -> None:
             (Path(directory) / f"{key}-{worker}").touch()
 
 
+@pytest.mark.slow
 def test_of_two_inserts_of_one_key_exactly_one_wins(lake: Lakehouse, warehouse_uri: str, tmp_path: Path) -> None:
     table = make_notes(lake)
     won = tmp_path / "won"

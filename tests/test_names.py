@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
+from functools import cache
 from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.slow  # for `make test-fast`: `make lint` runs them
 
 _PACKAGE = Path(__file__).parent.parent / "lakewarden"
 
@@ -28,6 +33,7 @@ _PARTICIPLES = {
 """The exceptions, each with its reason."""
 
 
+@cache
 def _classes() -> dict[str, list[str]]:
     """Of the top of each module: the modules that define a public class, by its name."""
     found: dict[str, list[str]] = defaultdict(list)

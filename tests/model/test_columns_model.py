@@ -9,6 +9,7 @@ import tempfile
 from dataclasses import dataclass
 from typing import Any
 
+import pytest
 from deltalake import DeltaTable
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -190,5 +191,5 @@ def _sorted(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: int(row["id"]))
 
 
-TestColumns = Columns.TestCase
+TestColumns = pytest.mark.slow(Columns.TestCase)  # tests/model/test_lakehouse_model.py is the quick one
 TestColumns.settings = settings(max_examples=examples(40), stateful_step_count=30)

@@ -25,8 +25,9 @@ from lakewarden.delta.replay.rows import all_rows
 from lakewarden.errors import LakewardenError
 from lakewarden.storage.open import open_store
 from tests.delta.hand_written import ID, HandWritten, bitmap, inline
+from tests.fixtures.examples import examples
 
-LOGS = int(os.environ.get("LAKEWARDEN_LOGS", "120"))
+LOGS = int(os.environ.get("LAKEWARDEN_LOGS", examples(120)))
 _COMPARED = 4
 """Of so many logs one is read by delta-rs, too, which takes most of the time."""
 

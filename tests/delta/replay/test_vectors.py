@@ -16,6 +16,7 @@ from lakewarden.errors import Corrupt, Unsupported
 from lakewarden.storage.open import open_store
 from tests.delta import hand_written
 from tests.delta.hand_written import HandWritten, bitmap, runs
+from tests.fixtures.examples import examples
 
 
 @pytest.fixture
@@ -108,7 +109,7 @@ def test_a_size_that_no_vector_has_is_refused(table: HandWritten, size: int) -> 
 def test_garbage_ends_in_an_error_with_a_name(table: HandWritten) -> None:
     chance = random.Random(38)
     data = bitmap(chance.sample(range(100_000), 5_000))
-    for _ in range(300):
+    for _ in range(examples(300)):
         place = chance.randrange(len(data))
         harmed = data[:place] + chance.randbytes(chance.randrange(9)) + data[place + chance.randrange(9) :]
         try:
