@@ -14,7 +14,7 @@ from lakewarden.tables.warehouse import Warehouse
 
 def open_table(warehouse: Warehouse, table: Table) -> TableClient:
     """The client of one table, as the operator's."""
-    return TableClient(warehouse, table, warehouse.log(table), flush_pending)
+    return TableClient(warehouse, table, warehouse.log(table), flush_pending=flush_pending)
 
 
 def flush_pending(warehouse: Warehouse, table: TableName) -> None:

@@ -10,16 +10,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakewarden.catalog.model import Table, TableSchema
+from lakewarden.catalog.model import TableSchema
 from lakewarden.delta.reading.bounds import rows_within
-from lakewarden.delta.reading.keys import Key
 from lakewarden.delta.reading.rows import matches
-from lakewarden.errors import BeingErased, Conflict, DuplicateKey, SchemaChanged, Terminal
+from lakewarden.errors import BeingErased, Conflict, SchemaChanged, Terminal
 from lakewarden.log.position import NOTHING, Receipt, position_of
-from lakewarden.log.record import USER, Batch, PlainRow, decode
+from lakewarden.log.record import USER, Batch, PlainRow
 from lakewarden.log.touches import Touched, united
 from lakewarden.log.view import LogView
-from lakewarden.storage.objects import Missing
 from lakewarden.storage.paths import check_user
 from lakewarden.tables.client.reader import TableReader
 from lakewarden.tables.files import Filing, Held
@@ -55,23 +53,6 @@ class Decision:
     """None where anything that came since may change it."""
     touched: Touched | None = None
     """The rows that were read and are written, if not all of the users'."""
-
-
-def later_rows(reader: TableReader, former: LogView, view: LogView, users: Collection[str]) -> pa.Table | None:
-    """The rows of the log that these users got between two views; None where something else may have happened to theirs."""
-    chunks = view.since(former, users)
-    if chunks is None:
-        return None
-    try:
-        return decode(reader.log.chunks(chunks), chunks, reader.table.schemas)
-    except Missing:
-        return None  # settled and cleaned up since
-
-
-def key_taken(table: Table, key: Key) -> DuplicateKey:
-    """What an INSERT of a key says that is live."""
-    first = dict(zip(table.schema.primary_key, key, strict=True))
-    return DuplicateKey(f"{table.name} has a row with the key {first} already; use mode='upsert', or ON CONFLICT, to replace it")
 
 
 def absent(batch: Batch, schema: TableSchema) -> DecisionRows | None:
@@ -209,7 +190,7 @@ class TableAppender:
         """Whether a decision from a former view is the same as of this one."""
         if made.read is None or view.end == former.end:
             return False
-        later = later_rows(self.reader, former, view, made.read.users)
+        later = self.reader.later_rows(former, view, made.read.users)
         return later is not None and (later.num_rows == 0 or made.read.holds(later))
 
     def filing(self, user: str | None, files: Files = ()) -> Filing:
@@ -247,7 +228,7 @@ class TableAppender:
         for user, mine in _by_user(batch):
             taken = self.reader.first_live(mine, user, view)
             if taken is not None:
-                raise key_taken(self.reader.table, taken)
+                raise self.reader.key_taken(taken)
 
 
 def _only_there(rows: pa.Table, others: pa.Table, columns: Sequence[str]) -> Iterator[FileRef]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property, partial
 from typing import Any, Literal, TypeVar
@@ -23,7 +23,7 @@ from lakewarden.log.record import DELETE, SEQ, TARGET, Batch, LogBatch, log_batc
 from lakewarden.log.view import LogView
 from lakewarden.storage.paths import check_user
 from lakewarden.tables.client.appending import Decision, TableAppender, live_within, pinned_key, touched_with
-from lakewarden.tables.client.direct import DirectWrites
+from lakewarden.tables.client.direct import DirectWrites, FlushPending
 from lakewarden.tables.client.file_columns import FiledRows, FileMode
 from lakewarden.tables.client.large_writes import ComparedWrite, Decisions, PartsMode, PartsWrite
 from lakewarden.tables.client.versions import TableVersions
@@ -43,6 +43,8 @@ T = TypeVar("T")
 @dataclass(frozen=True)
 class TableClient(TableVersions):
     """One table of an open warehouse; created by `Lakehouse.table`."""
+
+    flush_pending: FlushPending = field(kw_only=True)
 
     def by(self, author: str) -> TableClient:
         """The same table, written by another user."""

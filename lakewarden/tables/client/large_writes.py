@@ -18,7 +18,6 @@ from lakewarden.log.position import WHOLE, Receipt, position_of
 from lakewarden.log.record import LogBatch, PlainRow
 from lakewarden.log.table_log import Behind
 from lakewarden.log.view import LogView
-from lakewarden.tables.client.appending import key_taken, later_rows
 from lakewarden.tables.client.reader import TableReader
 from lakewarden.tables.direct.value import in_parts
 from lakewarden.tables.files import check_batch, texts_of
@@ -156,11 +155,11 @@ class PartsWrite:
         def behind() -> int:
             nonlocal former
             view = self.reader.log.view(users)
-            later = None if former is None else later_rows(self.reader, former, view, users)
+            later = None if former is None else self.reader.later_rows(former, view, users)
             if later is None or seen.first_of([later]) is not None:
                 taken = self.reader.first_of(seen, self.user)
                 if taken is not None:
-                    raise key_taken(self.intake.table, taken)
+                    raise self.reader.key_taken(taken)
             former = view
             return position_of(view.end)
 

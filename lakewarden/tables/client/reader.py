@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -17,11 +17,12 @@ from lakewarden.catalog.target import ScopeTarget, check_scope
 from lakewarden.delta.past import AsOf
 from lakewarden.delta.reading.keys import Key
 from lakewarden.delta.reading.rows import matches
-from lakewarden.errors import SchemaChanged, Unsupported
-from lakewarden.log.record import SEQ
+from lakewarden.errors import DuplicateKey, SchemaChanged, Unsupported
+from lakewarden.log.record import SEQ, decode
 from lakewarden.log.stream import read_stream
 from lakewarden.log.table_log import Appending, TableLog
 from lakewarden.log.view import LogView
+from lakewarden.storage.objects import Missing
 from lakewarden.tables.freshness import Freshness, check_freshness
 from lakewarden.tables.images import appending
 from lakewarden.tables.keys.lookup import first_live, live_rows
@@ -140,6 +141,23 @@ class TableReader:
         if self.table.schema.append_only:
             raise Unsupported(f"{self.table.name} is a {self.table.type} table, which has no versions: read it as it is")
         return past_of(partial(self.target, user), as_of, self.warehouse.clock())
+
+    def later_rows(self, former: LogView, view: LogView, users: Collection[str]) -> pa.Table | None:
+        """The rows of the log that these users got between two views; None where something else may have happened to theirs."""
+        chunks = view.since(former, users)
+        if chunks is None:
+            return None
+        try:
+            return decode(self.log.chunks(chunks), chunks, self.table.schemas)
+        except Missing:
+            return None  # settled and cleaned up since
+
+    def key_taken(self, key: Key) -> DuplicateKey:
+        """What an INSERT of a key says that is live."""
+        first = dict(zip(self.table.schema.primary_key, key, strict=True))
+        return DuplicateKey(
+            f"{self.table.name} has a row with the key {first} already; use mode='upsert', or ON CONFLICT, to replace it"
+        )
 
     def first_live(self, rows: pa.Table, user: str | None, view: LogView) -> Key | None:
         """Returns the first key of these rows that a live row of the scope has, as of the view or later; None if none has."""

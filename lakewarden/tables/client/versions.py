@@ -16,7 +16,6 @@ from lakewarden.errors import Conflict
 from lakewarden.log.table_log import TableLog
 from lakewarden.tables.changes.feed import ChangeFeed
 from lakewarden.tables.changes.value import Changes
-from lakewarden.tables.client.direct import FlushPending
 from lakewarden.tables.client.reader import TableReader
 from lakewarden.tables.pins import Pin, pin_version, release, unless_erased
 from lakewarden.tables.strong_read import where_it_lies
@@ -30,7 +29,6 @@ class TableVersions:
     warehouse: Warehouse
     table: Table
     log: TableLog
-    flush_pending: FlushPending
     author: str = OPERATOR.user
     """The user who writes; rows of USER and STREAM tables belong to their scope's user."""
     make_reader: Callable[[Warehouse, Table, TableLog], TableReader] = TableReader
