@@ -17,9 +17,7 @@ from lakewarden.catalog.operations import Operation
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.catalog.state.job import METADATA, Job
 from lakewarden.errors import InvalidArgument, Moved, NotFound
-from lakewarden.maintenance.erase.procedure import erased_before
-from lakewarden.maintenance.flush.due import Only
-from lakewarden.maintenance.flush.plan import plan_flush
+from lakewarden.maintenance.flush.due import Only, plan_flush
 from lakewarden.maintenance.planning.propose import vacuumable
 from lakewarden.maintenance.plans.still_planned import PLAN
 from lakewarden.maintenance.plans.store import DoneBy, PlanLog
@@ -128,7 +126,7 @@ class Operator(Workplace):
             permit(new_request("erase", ()))  # nothing else removes a plan and leaves what it did
             if found.done is None:
                 raise NotFound(f"plan {plan_id} was removed with the user whom it named; if that erasure failed, erase again")
-            return [replace(report, plan_id=plan_id) for report in erased_before(self.warehouse, found.done)]
+            return [replace(report, plan_id=plan_id) for report in self._plans.erased_before(self.warehouse.uri, found.done)]
         permit(kept.request)
         plan, refused = (kept, []) if isinstance(given, str) else self._as_kept(given, kept)
         procedure = procedure_of(plan.operation)

@@ -167,7 +167,7 @@ def _tasks(
     warehouse: Warehouse, catalog: Catalog, table: Table, scopes: Sequence[Scope], end: int, known: bool, quick: bool
 ) -> Iterable[CheckTask]:
     """The checks of these scopes of one table. `known`: its floor can be read."""
-    hot = hot_files(warehouse, table) if scopes and end != UNKNOWN else {}
+    hot = hot_files(warehouse.log(table), table) if scopes and end != UNKNOWN else {}
     for scope in scopes:
         kept, moving = hot.get(scope.user, frozenset()), table.move is not None
         target = warehouse.target(catalog, scope) if known else warehouse.bare_target(catalog, table, scope.user)

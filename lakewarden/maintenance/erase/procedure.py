@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from functools import partial
 
-from lakewarden.base.connection import Location
-from lakewarden.base.scope import Scope, TableName
+from lakewarden.base.scope import Scope
 from lakewarden.catalog.access import can
 from lakewarden.catalog.model import Catalog
 from lakewarden.catalog.report import ScopeReport
-from lakewarden.catalog.state.erasures import Certificate, ErasureRequest, certificates, find_request, keep_request, nameless
+from lakewarden.catalog.state.erasures import Certificate, ErasureRequest, find_request, keep_request, nameless
 from lakewarden.errors import Conflict, InvalidArgument, LakewardenError
 from lakewarden.maintenance.erase import EraseOptions
 from lakewarden.maintenance.erase.run import erase
 from lakewarden.maintenance.erase.verification import check_known, tables_of_users
 from lakewarden.maintenance.plans.standing import check_standing, place_of
-from lakewarden.maintenance.plans.store import DoneBy, PlanLog
+from lakewarden.maintenance.plans.store import DoneBy, PlanLog, erasure_reports
 from lakewarden.maintenance.plans.value import Plan
 from lakewarden.maintenance.procedure import AsAWhole
 from lakewarden.maintenance.request import Request, request_of
@@ -34,7 +33,7 @@ class Erase(AsAWhole):
 
     def run(self, at: Workplace, catalog: Catalog, request: Request, job_id: str | None = None) -> list[ScopeReport]:
         certificate = erase_user(at, _erasure(request, _OPERATOR))
-        return _reports(at.warehouse, certificate, f"certificate {certificate.id}")
+        return erasure_reports(certificate, at.warehouse.uri, f"certificate {certificate.id}")
 
     def apply(self, at: Workplace, plan: Plan) -> DoneBy:
         check_standing(at.warehouse, plan)
@@ -94,21 +93,8 @@ def erase_as_planned(at: Workplace, request: str, plan_id: str) -> Certificate:
     return certificate
 
 
-def erased_before(warehouse: Warehouse, done: DoneBy) -> list[ScopeReport]:
-    """What a plan did that was removed with its user, by the certificate."""
-    found = (each for each in certificates(warehouse.state) if each.id == done.job_id)
-    return [report for certificate in found for report in _reports(warehouse, certificate, done.message)]
-
-
 def _done_by(certificate: Certificate) -> DoneBy:
     return DoneBy(certificate.id, f"certificate {certificate.id}")
-
-
-def _reports(warehouse: Warehouse, certificate: Certificate, reason: str) -> list[ScopeReport]:
-    return [
-        ScopeReport(Scope(TableName.parse(table.table), certificate.user), "erase", "done", Location(warehouse.uri), reason)
-        for table in certificate.tables
-    ]
 
 
 def plan_erase(warehouse: Warehouse, catalog: Catalog, request: Request) -> list[ScopeReport]:

@@ -1,4 +1,4 @@
-"""The scopes that a flush takes, and their registration before their first commit, so that none is ever lost."""
+"""The scopes that a flush takes, the plan of them, and their registration before their first commit: none is ever lost."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ from dataclasses import dataclass, replace
 
 from lakewarden.base.scope import Scope, TableName
 from lakewarden.catalog.model import Catalog, Table
+from lakewarden.catalog.report import ScopeReport
 from lakewarden.catalog.state.scope_registry import RegistrationLook
 from lakewarden.log.view import LogView, PendingRows
+from lakewarden.maintenance.plans.value import plan_of
+from lakewarden.tables.fanout import fault_of
 from lakewarden.tables.warehouse import Warehouse, cold_tables
 
 # Which scopes a flush covers: any that a function accepts, or exactly those that are named.
@@ -43,6 +46,34 @@ def pending_wanted(table: TableName, view: LogView, wanted: Callable[[Scope], bo
     if isinstance(wanted, Only):
         return view.pending_of(wanted.names(table)).values()
     return (rows for rows in view.pending.values() if wanted(Scope(table, rows.user or None)))
+
+
+def plan_flush(warehouse: Warehouse, catalog: Catalog, wanted: Callable[[Scope], bool]) -> list[ScopeReport]:
+    """One report for each scope that has rows, and one for a table whose log cannot be read. Opens no scope: the version is the
+    floor's."""
+    found = warehouse.logs.views(users_wanted(catalog, wanted))
+    reports = []
+    for table in cold_tables(catalog):
+        if (fault := found.faults.get(table.log_id)) is not None:
+            place, said = warehouse.location(catalog.storages[table.options.storage_id]), fault_of(fault)
+            reports.append(ScopeReport(Scope(table.name), "flush", "failed", place, reason=said.message, fault=said))
+        view = found.sound.get(table.log_id)
+        if view is None:
+            continue
+        for rows in pending_wanted(table.name, view, wanted):
+            scope = Scope(table.name, rows.user or None)
+            target = warehouse.target_of(catalog, table, scope.user)
+            report = ScopeReport(
+                scope,
+                "flush",
+                "planned",
+                target.location,
+                reason=f"{rows.rows} rows in {rows.bytes} bytes of the log",
+                version=None if target.known is None else target.known.version,
+                metrics={"rows_pending": rows.rows, "bytes_pending": rows.bytes},
+            )
+            reports.append(replace(report, plan=plan_of(report, table.log_id, end=view.end)))
+    return reports
 
 
 @dataclass(frozen=True)

@@ -7,13 +7,12 @@ from collections.abc import Callable, Collection, Sequence
 from lakewarden.base.scope import Scope
 from lakewarden.catalog.changes.engines import is_active
 from lakewarden.catalog.model import Catalog
-from lakewarden.catalog.report import ScopeReport
+from lakewarden.catalog.report import ScopePlan, ScopeReport
 from lakewarden.catalog.target import check_scope
 from lakewarden.maintenance.compact import CompactOptions
 from lakewarden.maintenance.compact.procedure import PROCEDURE as COMPACT
-from lakewarden.maintenance.flush.due import Only
-from lakewarden.maintenance.flush.plan import apply_flush, plan_flush
-from lakewarden.maintenance.flush.run import FlushJob, flush_scopes
+from lakewarden.maintenance.flush.due import Only, plan_flush
+from lakewarden.maintenance.flush.run import FlushJob, Upto, flush_scopes
 from lakewarden.maintenance.maintain import MaintenanceRun, maintain_targets
 from lakewarden.maintenance.plans.standing import standing
 from lakewarden.maintenance.plans.value import Plan
@@ -35,7 +34,7 @@ class Flush(ByScope):
 
     def apply(self, at: Workplace, catalog: Catalog, plan: Plan, job_id: str) -> list[ScopeReport]:
         still = standing(at.warehouse, catalog, plan)
-        return apply_flush(at, still.lines, plan.plan_id, job_id) + still.refused
+        return _apply(at, still.lines, plan.plan_id, job_id) + still.refused
 
 
 def flush_exactly(at: Workplace, scopes: Collection[Scope]) -> list[ScopeReport]:
@@ -93,6 +92,20 @@ def _flush(
     if at.warehouse.settings.flush.compact_after:
         reports += _compact_after(at, reports, parameters)
     return reports
+
+
+def _apply(at: Workplace, planned: Sequence[ScopePlan], plan_id: str, job_id: str) -> list[ScopeReport]:
+    """Flushes the planned rows; later ones stay in the log. Rows that were flushed since count as done."""
+    if not planned:
+        return []
+    lines = {line.scope: line for line in planned}
+    upto = Upto(plan_id, {line.log_id: line.end for line in planned if line.end is not None})
+    run, large = at.engine.run, at.engine.flush_large
+    flushed = flush_scopes(at.warehouse, run, large, Only(lines.keys()), job=FlushJob(job_id), upto=upto)
+    made = {report.scope: report for report in flushed if report.outcome != "skipped"}
+    unread = [report for report in flushed if report.fault and report.scope not in lines]
+    now, before = at.warehouse.clock(), "its rows were already flushed"
+    return [made.get(scope) or line.done("flush", now, before) for scope, line in lines.items()] + unread
 
 
 def _compact_after(at: Workplace, flushed: Sequence[ScopeReport], parameters: dict[str, str]) -> list[ScopeReport]:

@@ -12,8 +12,10 @@ from functools import partial
 
 import msgspec
 
-from lakewarden.catalog.report import ScopePlan
-from lakewarden.catalog.state.erasures import Erasures
+from lakewarden.base.connection import Location
+from lakewarden.base.scope import Scope, TableName
+from lakewarden.catalog.report import ScopePlan, ScopeReport
+from lakewarden.catalog.state.erasures import Certificate, Erasures, certificates
 from lakewarden.catalog.state.records import content, empty_replaced, first_of, newest, rewrite
 from lakewarden.errors import InvalidArgument, Moved, NotFound
 from lakewarden.maintenance.plans.value import KEPT_FOR, PLAN_ID, VALID_FOR, Plan, PlanHead, check_head, read_line
@@ -34,6 +36,13 @@ class DoneBy:
 
     job_id: str
     message: str
+
+
+def erasure_reports(certificate: Certificate, warehouse: str, message: str) -> list[ScopeReport]:
+    """What an erasure reports: the scope of each table that it covers, at the warehouse's URI."""
+    user, place = certificate.user, Location(warehouse)
+    scopes = (Scope(TableName.parse(one.table), user) for one in certificate.tables)
+    return [ScopeReport(scope, "erase", "done", place, message) for scope in scopes]
 
 
 @dataclass(frozen=True)
@@ -100,6 +109,11 @@ class PlanLog:
     def finish(self, plan_id: str, done: DoneBy) -> None:
         """Notes what a second apply reports."""
         self.store.put(f"{_ROOT}/{plan_id}/{_DONE}", msgspec.json.encode(done))
+
+    def erased_before(self, warehouse: str, done: DoneBy) -> list[ScopeReport]:
+        """What a plan did that was removed with its user, by the certificate; as `erasure_reports`."""
+        found = (each for each in certificates(self.store) if each.id == done.job_id)
+        return [report for certificate in found for report in erasure_reports(certificate, warehouse, done.message)]
 
     def expire(self, now: datetime) -> int:
         """Removes the plans that are too old to apply, and returns how many."""

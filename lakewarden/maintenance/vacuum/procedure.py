@@ -82,10 +82,10 @@ class VacuumProcedure(TableMaintenance[VacuumOptions]):
     ) -> Sequence[VacuumOptions]:
         """With what tags name, readers pin, and hot rows refer to. Versions pinned since `now` are inside the retention."""
         names = {target.scope.table for target in targets}
-        ids = {name: find_table(catalog, name).id for name in names}
-        tagged = {name: tagged_versions(warehouse.state, table_id) for name, table_id in ids.items()}
-        pinned = {name: pins.pinned_versions(warehouse.state, table_id, now) for name, table_id in ids.items()}
-        hot = {name: hot_files(warehouse, find_table(catalog, name)) for name in names}
+        tables = {name: find_table(catalog, name) for name in names}
+        tagged = {name: tagged_versions(warehouse.state, table.id) for name, table in tables.items()}
+        pinned = {name: pins.pinned_versions(warehouse.state, table.id, now) for name, table in tables.items()}
+        hot = {name: hot_files(warehouse.log(table), table) for name, table in tables.items()}
         return [
             replace(
                 options,

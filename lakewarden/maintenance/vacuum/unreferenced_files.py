@@ -19,10 +19,10 @@ from lakewarden.delta.parquet.files import CHANGE_FOLDER, SHUFFLE
 from lakewarden.delta.reading.rows import read_rows
 from lakewarden.delta.table import ScopeTable
 from lakewarden.delta.timeline import Timeline
+from lakewarden.log.table_log import TableLog
 from lakewarden.log.view import PendingRows
 from lakewarden.storage.objects import Missing, StoredObject
 from lakewarden.tables.rows.files import file_columns, is_stored_file, references
-from lakewarden.tables.warehouse import Warehouse
 
 ORPHAN_AGE = timedelta(hours=24)
 """No writer takes a day between writing a file and committing it."""
@@ -73,14 +73,13 @@ def _is_data(key: str) -> bool:
 # A running writer stores a file before its row, so only files older than `ORPHAN_AGE` are unreferenced for certain.
 
 
-def hot_files(warehouse: Warehouse, table: Table) -> dict[str | None, frozenset[str]]:
+def hot_files(log: TableLog, table: Table) -> dict[str | None, frozenset[str]]:
     """By user, the paths that rows in the log refer to; to be read before the scopes' tables.
 
     Raises:
         Conflict: flushes kept settling the rows while they were read.
     """
     columns = file_columns(table.schema)
-    log = warehouse.log(table)
     attempts = Attempts(10, f"the log of {table.name} was settled", "while it was read")
     while True:
         attempts.next()
