@@ -11,15 +11,14 @@ from typing import TYPE_CHECKING
 from lakewarden.catalog.state.processes import LiveQueries
 from lakewarden.maintenance.engine import WorkEngine
 from lakewarden.spark.cluster import SparkCluster
-from lakewarden.sql.services import Sessions
 from lakewarden.tables.warehouse import Warehouse
 
 if TYPE_CHECKING:
     from lakewarden.catalog.state.ledger import Ledger
     from lakewarden.maintenance.operator import Operator
     from lakewarden.maintenance.runner import Runner
+    from lakewarden.sql.context import Services
     from lakewarden.sql.query_engine.workers.engine import Workers
-    from lakewarden.sql.services import Services
     from lakewarden.tables.changes.log_reader import Feeds
 
 
@@ -53,8 +52,8 @@ class Parts:
     @cached_property
     def services(self) -> Services:
         """The services of all SQL sessions."""
+        from lakewarden.sql.context import Services, Sessions  # imports sqlglot
         from lakewarden.sql.query_engine.in_process import engine_of_process  # imports Arrow
-        from lakewarden.sql.services import Services
 
         engine = engine_of_process(self.warehouse.settings.sql)
         return Services(self.warehouse, engine, self.workers, Sessions(), lambda: self.operator, lambda: self.feeds)

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from lakewarden.catalog.access import Principal
     from lakewarden.client.k3 import K3
     from lakewarden.spark.session import SparkSession
+    from lakewarden.sql.context import Services
     from lakewarden.sql.results import Result
-    from lakewarden.sql.services import Services
     from lakewarden.sql.session import SqlSession
     from lakewarden.sql.uploads import File
     from lakewarden.tables.changes.subscription import Subscription

@@ -21,12 +21,11 @@ from lakewarden.catalog.state.audit import AuditLog
 from lakewarden.errors import LakewardenError, SchemaChanged
 from lakewarden.maintenance.admin.session_gate import Door
 from lakewarden.sql.bind import BoundStatement, bind, bind_all, execute
-from lakewarden.sql.context import Context, SessionChoices
+from lakewarden.sql.context import Context, OpenSession, Services, SessionChoices
 from lakewarden.sql.dialect import Value
 from lakewarden.sql.parse import Single, parse, singles
 from lakewarden.sql.ref import Ref
 from lakewarden.sql.results import Result, ResultRows, Rules
-from lakewarden.sql.services import OpenSession, Services
 from lakewarden.sql.session_block import ReadOnlyBlock, SessionBlock
 from lakewarden.sql.statement import Statement, changes_nothing, takes_effect_at_once, words_of
 from lakewarden.sql.statements.query import Query, described, streamed

@@ -8,21 +8,22 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import timedelta
-from typing import TYPE_CHECKING
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Protocol
 
 from lakewarden.base.clock import Clock, system_clock
 from lakewarden.base.scope import TableName
 from lakewarden.base.setting_sections import SqlSettings
 from lakewarden.errors import FailedPrecondition, LakewardenError, Terminal, Unsupported
-from lakewarden.sql.services import OpenBlock
 from lakewarden.sql.temporary import TemporaryTable, TemporaryTables
-from lakewarden.tables.rows.files import file_columns
 
 if TYPE_CHECKING:
-    from lakewarden.tables.client import TableClient
-    from lakewarden.tables.client.block import TableBlock
-    from lakewarden.tables.client.kept_rows import Mark
+    from lakewarden.catalog.model import Table
+    from lakewarden.log.position import Receipt
+    from lakewarden.log.table_log import TableLog
+    from lakewarden.tables.client.kept_rows import KeptRows, Mark
+    from lakewarden.tables.client.reader import TableReader
+    from lakewarden.tables.warehouse import Warehouse
 
 
 class FailedBlock(FailedPrecondition):
@@ -55,6 +56,40 @@ class _Point:
     temporary: Mapping[TableName, TemporaryTable]
 
 
+@dataclass(frozen=True)
+class OpenBlock:
+    """What `system.transactions` shows of a block. `table` and `user` are those of the rows that it keeps."""
+
+    started_at: datetime
+    failed: bool
+    table: TableName | None
+    user: str | None
+    rows: int
+    bytes: int
+
+
+class BlockRows(Protocol):
+    """The rows of one scope that a block keeps (`tables.client.block`)."""
+
+    kept: KeptRows
+    user: str | None
+    """Whose scope it is; None of a SHARED table."""
+
+    @property
+    def table(self) -> Table: ...
+    def reader(self, warehouse: Warehouse, table: Table, log: TableLog) -> TableReader:
+        """Sees the rows, and takes what is written."""
+        ...
+
+    def commit(self) -> Receipt:
+        """Appends them, or nothing.
+
+        Raises:
+            Conflict, LakewardenError: nothing was written.
+        """
+        ...
+
+
 class SessionBlock:
     """For one thread at a time. Outside a block, `open` is False and the methods for statements do nothing."""
 
@@ -65,11 +100,13 @@ class SessionBlock:
             refused: why the session has no blocks, if it has none.
         """
         self.open = self.failed = self.read_only = False
+        self.most_bytes = settings.block_bytes
+        """Of the rows that it keeps."""
         self._clock = clock
-        self._settings = settings
+        self._idle_seconds = settings.block_idle_seconds
         self._temporary = temporary
         self._refused = refused
-        self._table: TableBlock | None = None
+        self._rows: BlockRows | None = None
         self._points: list[_Point] = []
         self._at_once: list[str] = []
         """Statements that took effect by themselves."""
@@ -93,13 +130,13 @@ class SessionBlock:
 
         Raises:
             NoBlock: there is none.
-            Conflict, LakewardenError: as `TableBlock.commit`; the block is over.
+            Conflict, LakewardenError: as `BlockRows.commit`; the block is over.
         """
         self._check_open("COMMIT")
         self._check_idle()
         if self.failed:
             return self.roll_back()
-        table = self._writes_to
+        table = self.writes_to
         self.drop()
         if table is not None:
             table.commit()
@@ -137,9 +174,9 @@ class SessionBlock:
         point, self.failed = self._points[place], False
         del self._points[place + 1 :]
         if point.kept is None:
-            self._table = None
-        elif self._table is not None:
-            self._table.kept.undo(point.kept)
+            self._rows = None
+        elif self._rows is not None:
+            self._rows.kept.undo(point.kept)
         self._temporary.restore(point.temporary)
         stays, self._at_once = self._at_once[point.at_once :], self._at_once[: point.at_once]
         _check_undone(stays)
@@ -147,7 +184,7 @@ class SessionBlock:
     def drop(self) -> None:
         """Ends the block without a word; nothing of it is written."""
         self.open = self.failed = self.read_only = False
-        self._table, self._points, self._at_once = None, [], []
+        self._rows, self._points, self._at_once = None, [], []
 
     # What other statements do in it
 
@@ -190,7 +227,7 @@ class SessionBlock:
         Raises:
             Unsupported: the block keeps rows, beside which it would take effect first.
         """
-        if (mine := self._writes_to) is not None:
+        if (mine := self.writes_to) is not None:
             raise Unsupported(
                 f"{what} takes effect by itself, and the block keeps rows of {mine.table.name}: COMMIT first, or run it before"
                 " the first write of the block"
@@ -204,68 +241,23 @@ class SessionBlock:
                 self._at_once.pop()
             raise
 
-    def writing(self, client: TableClient, user: str | None, *, past_log: bool = False) -> TableClient:
-        """The client for a write of this session: in a block, one that keeps the rows.
-
-        Args:
-            user: whose scope it is.
-            past_log: whether the statement would be carried out straight in Delta.
-
-        Raises:
-            Unsupported: the write cannot be part of the block; nothing of it was kept.
-            Conflict: the table was altered since the block wrote to it.
-        """
-        if not self.open:
-            return client
-        self._check_takes(client, user, past_log)
-        if self._writes_to is None:
-            from lakewarden.tables.client.block import TableBlock  # imports what writes need, which a query does not
-
-            self._table = TableBlock(client, user, self._settings.block_bytes)
-        assert self._table is not None, "it was made, or has rows"
-        return self._table.joined(client)
-
-    def reading(self, client: TableClient, user: str | None) -> TableClient:
-        """The client for a read: one that sees what the block wrote to the scope."""
-        mine = self._writes_to
-        return mine.joined(client) if mine is not None and self.keeps(client.table.name, user) else client
+    def keep(self, rows: BlockRows) -> None:
+        """From the first write on, which they keep."""
+        self._rows = rows
 
     def keeps(self, table: TableName, user: str | None) -> bool:
         """Whether the block wrote to this scope."""
-        mine = self._writes_to
+        mine = self.writes_to
         return mine is not None and mine.table.name == table and mine.user == user
 
-    def _check_takes(self, client: TableClient, user: str | None, past_log: bool) -> None:
-        table, mine = client.table, self._writes_to
-        if mine is not None and mine.table.name != table.name:
-            raise Unsupported(
-                f"the block has written to {mine.table.name}, and a block writes to one table: one position of that table's log"
-                f" decides about all of it. COMMIT before {table.name}, or write to it in a block of its own"
-            )
-        if mine is not None and mine.user != user:
-            raise Unsupported(
-                f"the block has written rows of {mine.user!r}, and a block writes rows of one user: COMMIT before those of"
-                f" {user!r}"
-            )
-        if past_log or not (table.schema.keyed or table.schema.append_only):
-            raise Unsupported(
-                f"this write to {table.name} goes straight into Delta, past the write log that a block's COMMIT is in: run it"
-                " outside a block (autocommit)"
-            )
-        if file_columns(table.schema):
-            raise Unsupported(
-                f"{table.name} has FILE columns, whose files are stored and removed at once: write to it outside a block"
-                " (autocommit)"
-            )
-
     @property
-    def _writes_to(self) -> TableBlock | None:
-        """The scope that the block keeps rows of."""
-        return self._table if self._table is not None and self._table.kept.rows else None
+    def writes_to(self) -> BlockRows | None:
+        """What the block keeps; None as long as that are no rows."""
+        return self._rows if self._rows is not None and self._rows.kept.rows else None
 
     def described(self) -> OpenBlock | None:
         """For `system.transactions`, also from another thread."""
-        table, began = self._table, self._began
+        table, began = self._rows, self._began
         if not self.open:
             return None
         if table is None:
@@ -273,7 +265,7 @@ class SessionBlock:
         return OpenBlock(began, self.failed, table.table.name, table.user, table.kept.rows, table.kept.bytes)
 
     def _point(self, name: str) -> _Point:
-        kept = None if self._table is None else self._table.kept.mark()
+        kept = None if self._rows is None else self._rows.kept.mark()
         return _Point(name, kept, len(self._at_once), self._temporary.held())
 
     def _place(self, name: str) -> int:
@@ -287,10 +279,10 @@ class SessionBlock:
             raise NoBlock(f"{what} works in a block alone: BEGIN first")
 
     def _check_idle(self) -> None:
-        seconds = self._settings.block_idle_seconds
+        seconds = self._idle_seconds
         if not self.open or self.failed or self._clock() - self._used <= timedelta(seconds=seconds):
             return
-        self.failed, self._table, self._points = True, None, self._points[:1]  # no savepoint brings the rows back
+        self.failed, self._rows, self._points = True, None, self._points[:1]  # no savepoint brings the rows back
         raise IdleBlock(
             f"the block had no statement for more than {seconds:g} seconds (sql.block_idle_seconds): its rows were dropped, and"
             " nothing was written. ROLLBACK ends it; then run it again"

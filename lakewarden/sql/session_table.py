@@ -1,9 +1,9 @@
-"""A table behind the gate: what one session may do with its own scope of it."""
+"""A table as a session sees it: through the session's block, and behind the gate its own scope of it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 import pyarrow as pa
@@ -11,16 +11,67 @@ import pyarrow as pa
 from lakewarden.base.commit_metadata import Metadata
 from lakewarden.catalog.access import RowAct
 from lakewarden.delta.reading.history import HistoryEntry
+from lakewarden.errors import Unsupported
 from lakewarden.log.position import Receipt
 from lakewarden.maintenance.admin.session_gate import Door
 from lakewarden.sql.session_block import SessionBlock
 from lakewarden.tables.changes.value import Changes
-from lakewarden.tables.client import FileMode, TableClient, WriteMode
+from lakewarden.tables.client.client import TableClient, WriteMode
+from lakewarden.tables.client.file_columns import FileMode
 from lakewarden.tables.files import StoredFile
 from lakewarden.tables.freshness import Freshness
-from lakewarden.tables.rows.files import FileRef, RowFile
+from lakewarden.tables.rows.files import FileRef, RowFile, file_columns
 from lakewarden.tables.rows.intake import Rows
 from lakewarden.tables.warehouse import find_table
+
+
+def client_to_write(block: SessionBlock, client: TableClient, user: str | None, *, past_log: bool = False) -> TableClient:
+    """The client for a write of a session: in a block, one whose rows the block keeps.
+
+    Args:
+        user: whose scope it is.
+        past_log: whether the statement would be carried out straight in Delta.
+
+    Raises:
+        Unsupported: the write cannot be part of the block; nothing of it was kept.
+    """
+    if not block.open:
+        return client
+    _check_takes(block, client, user, past_log)
+    if (rows := block.writes_to) is None:
+        from lakewarden.tables.client.block import TableBlock  # imports what writes need, which a query does not
+
+        rows = TableBlock(client.reader, user, block.most_bytes)
+        block.keep(rows)
+    return replace(client, make_reader=rows.reader)
+
+
+def client_to_read(block: SessionBlock, client: TableClient, user: str | None) -> TableClient:
+    """The client for a read: one that sees what the block wrote to the scope."""
+    rows = block.writes_to
+    return replace(client, make_reader=rows.reader) if rows is not None and block.keeps(client.table.name, user) else client
+
+
+def _check_takes(block: SessionBlock, client: TableClient, user: str | None, past_log: bool) -> None:
+    table, mine = client.table, block.writes_to
+    if mine is not None and mine.table.name != table.name:
+        raise Unsupported(
+            f"the block has written to {mine.table.name}, and a block writes to one table: one position of that table's log"
+            f" decides about all of it. COMMIT before {table.name}, or write to it in a block of its own"
+        )
+    if mine is not None and mine.user != user:
+        raise Unsupported(
+            f"the block has written rows of {mine.user!r}, and a block writes rows of one user: COMMIT before those of {user!r}"
+        )
+    if past_log or not (table.schema.keyed or table.schema.append_only):
+        raise Unsupported(
+            f"this write to {table.name} goes straight into Delta, past the write log that a block's COMMIT is in: run it"
+            " outside a block (autocommit)"
+        )
+    if file_columns(table.schema):
+        raise Unsupported(
+            f"{table.name} has FILE columns, whose files are stored and removed at once: write to it outside a block (autocommit)"
+        )
 
 
 @dataclass(frozen=True)
@@ -85,5 +136,5 @@ class SessionTable:
         self.door.allow(act, table)
         self.block.check()
         if act == "write":
-            return self.block.writing(self.client, self._user)
-        return self.block.reading(self.client, self._user)
+            return client_to_write(self.block, self.client, self._user)
+        return client_to_read(self.block, self.client, self._user)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lakewarden import Lakehouse
-from lakewarden.sql.services import Services
+from lakewarden.sql.context import Services
 from tests.sql.corpus import CORPUS, Sessions, agrees, cases, outcome
 
 FILES = sorted(CORPUS.glob("*.txt"))

@@ -19,8 +19,8 @@ from lakewarden.catalog.state.audit import AuditLog
 from lakewarden.errors import InvalidArgument, Unsupported
 from lakewarden.maintenance.admin.session_gate import Door
 from lakewarden.maintenance.open_table import open_table
+from lakewarden.sql.context import Services
 from lakewarden.sql.results import Result
-from lakewarden.sql.services import Services
 from lakewarden.sql.session import SqlSession
 from lakewarden.sql.statement import Statement
 from lakewarden.tables.client import TableClient

@@ -32,6 +32,7 @@ from lakewarden.sql.context import Context
 from lakewarden.sql.queries.pushdown import Pushdown
 from lakewarden.sql.relations import SYSTEM, Relation
 from lakewarden.sql.results import Row, listing
+from lakewarden.sql.session_table import client_to_read
 from lakewarden.sql.system_listings import LISTINGS, MOMENT, WHOLE, SystemListing, texts
 from lakewarden.tables.strong_read import PastScope, ReadSelection
 from lakewarden.tables.warehouse import cold_tables, find_table, live_tables
@@ -251,7 +252,7 @@ def relation(context: Context, name: TableName, pushdown: Pushdown, read: pa.Tab
 def scanned(context: Context, table: Table, wanted: ReadSelection) -> pa.Table:
     """The session's rows of a table, those of its block among them; some outside the bounds, too."""
     owner = context.owner(table)
-    client = context.block.reading(open_table(context.warehouse, table), owner)
+    client = client_to_read(context.block, open_table(context.warehouse, table), owner)
     return client.scan(wanted, user=owner, freshness=context.freshness)
 
 

@@ -27,6 +27,7 @@ from lakewarden.sql.ref import Ref
 from lakewarden.sql.relations import SEQ, Relation, resolved
 from lakewarden.sql.results import AffectedRows
 from lakewarden.sql.results import ResultRows as Found
+from lakewarden.sql.session_table import client_to_write
 from lakewarden.sql.temporary import TemporaryTable
 from lakewarden.sql.writing.shapes import RowWrite, WritePlan, plan_of
 from lakewarden.tables.client import TableClient
@@ -70,7 +71,7 @@ def target_of(context: Context, statement: RowWrite) -> WriteTarget:
     _check_set(statement, table)
     plan = plan_of(statement, table, context.rules, partial(_columns_of, context))
     client, owner = open_table(context.warehouse, table).by(context.principal.user), context.owner(table)
-    return WriteTarget(context.block.writing(client, owner, past_log=not plan.in_log), owner, plan)
+    return WriteTarget(client_to_write(context.block, client, owner, past_log=not plan.in_log), owner, plan)
 
 
 def _check_set(statement: RowWrite, table: Table) -> None:

@@ -23,17 +23,16 @@ from lakewarden.log.once import Pieces, Staging, WriterBatch
 from lakewarden.log.position import NOTHING, Receipt
 from lakewarden.log.record import SEQ, TARGET, Batch, LogBatch
 from lakewarden.log.stream import undeleted
-from lakewarden.log.table_log import Appending, Behind
+from lakewarden.log.table_log import Appending, Behind, TableLog
 from lakewarden.log.touches import Touched
 from lakewarden.log.view import LogView
 from lakewarden.tables.client.appending import Decision, DecisionRows, TableAppender, absent
-from lakewarden.tables.client.client import TableClient
 from lakewarden.tables.client.kept_rows import KeptRows
 from lakewarden.tables.client.reader import TableReader
 from lakewarden.tables.freshness import Freshness
 from lakewarden.tables.keys.lookup import FEW_KEYS, touched_by
 from lakewarden.tables.strong_read import EVERYTHING, Place, ReadSelection
-from lakewarden.tables.warehouse import find_table
+from lakewarden.tables.warehouse import Warehouse, find_table
 
 T = TypeVar("T")
 
@@ -41,32 +40,30 @@ T = TypeVar("T")
 class TableBlock:
     """Of one user's scope, or of a SHARED table. For one thread at a time."""
 
-    def __init__(self, client: TableClient, user: str | None, most_bytes: int) -> None:
+    def __init__(self, reader: TableReader, user: str | None, most_bytes: int) -> None:
         """
         Args:
-            client: outside the block.
+            reader: outside the block.
             most_bytes: that the rows may take in memory.
         """
-        self.kept = KeptRows(client.table.schema, most_bytes)
+        self.kept = KeptRows(reader.table.schema, most_bytes)
         self.user = user
         self.metadata = ""
         """What the writes carried last (`commit_metadata`)."""
-        self._client = client
-        self._removals = client.log.view((user or "",)).removals
+        self._outside = reader
+        self._removals = reader.log.view((user or "",)).removals
 
     @property
     def table(self) -> Table:
-        return self._client.table
+        return self._outside.table
 
-    def joined(self, client: TableClient) -> TableClient:
-        """The same client, whose writes the block keeps, and whose reads see them.
+    def reader(self, warehouse: Warehouse, table: Table, log: TableLog) -> TableReader:
+        """Sees what the block wrote, and has it keep what is appended.
 
         Raises:
             Conflict: the table has other columns than the block's rows, or is another one of that name.
         """
-        if client.table.id != self.table.id or client.table.schema.version != self.table.schema.version:
-            raise _altered(self.table)
-        return replace(client, make_reader=partial(BlockReader, block=self))
+        return BlockReader(warehouse, table, log, block=self)
 
     def commit(self) -> Receipt:
         """Appends what the block wrote, at one position of the log: all of it, or nothing.
@@ -77,7 +74,7 @@ class TableBlock:
             StorageUnavailable: the store failed; the message says so if the rows may have been written anyway.
             NotFound, BeingErased, FailedPrecondition: as any write.
         """
-        appender, batch = TableAppender(self._client.reader), self.kept.net(self.user or "")
+        appender, batch = TableAppender(self._outside), self.kept.net(self.user or "")
         short = len(self.kept.keys) <= FEW_KEYS
         try:
             with carrying(carried() or self.metadata):
@@ -85,7 +82,7 @@ class TableBlock:
         except SchemaChanged as error:
             raise _altered(self.table) from error
         except NotFound as error:
-            find_table(self._client.warehouse.catalog.read(), self.table.name)  # raises, unless another has its name now
+            find_table(self._outside.warehouse.catalog.read(), self.table.name)  # raises, unless another has its name now
             raise _altered(self.table) from error
 
     def _decide(self, batch: LogBatch, view: LogView) -> Decision:
@@ -101,13 +98,13 @@ class TableBlock:
         counts."""
         if self.user is None:
             return
-        if self._client.warehouse.erasures.mark(self.user) in view.closed:
+        if self._outside.warehouse.erasures.mark(self.user) in view.closed:
             raise BeingErased(frozenset({self.user}))
         if view.removals != self._removals:
             raise Conflict(f"rows of {self.table.name} were erased since the block began; nothing was written, run it again")
 
     def _check_unchanged(self, view: LogView) -> None:
-        now = self.seqs(self._client.reader, self.kept.key_columns(), view)
+        now = self.seqs(self._outside, self.kept.key_columns(), view)
         changed = next((key for key, kept in self.kept.keys.items() if now.get(key) != kept.seq), None)
         if changed is not None:
             key = dict(zip(self.table.schema.primary_key, changed, strict=True))
@@ -141,8 +138,9 @@ class BlockReader(TableReader):
     """The keys and `_seq` of what the last look found outside the block."""
 
     def __post_init__(self) -> None:
-        if self.table.schema.version != self.block.table.schema.version:
-            raise _altered(self.table)
+        there = self.block.table
+        if self.table.id != there.id or self.table.schema.version != there.schema.version:
+            raise _altered(there)
 
     @cached_property
     def outside(self) -> TableReader:
