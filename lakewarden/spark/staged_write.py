@@ -18,6 +18,7 @@ from lakewarden.log.once import Resume, StagedPiece, Staging, WriterBatch
 from lakewarden.log.record import OP, UPSERT, LogBatch, log_batch
 from lakewarden.spark.connection import SparkConnection, called_by_spark
 from lakewarden.spark.options import WriteOptions
+from lakewarden.tables.client.reader import TableReader
 from lakewarden.tables.direct import value
 from lakewarden.tables.direct.commit import DirectWrite
 from lakewarden.tables.direct.effects import Keep
@@ -25,7 +26,7 @@ from lakewarden.tables.direct.identities import transaction_app
 from lakewarden.tables.direct.run import DirectRun, resume
 from lakewarden.tables.dynamic import LEASE_SECONDS, StreamPlace, take_place, writing
 from lakewarden.tables.files import check_batch
-from lakewarden.tables.images import appending, check_newest
+from lakewarden.tables.images import check_newest
 from lakewarden.tables.intake import TableIntake
 from lakewarden.tables.warehouse import Warehouse, find_table
 
@@ -130,7 +131,7 @@ class StagedWrite:
         if not pieces:
             log.abandon(staging)
         elif self._through_log:
-            appending(warehouse, self.table, log).publish(staging, pieces, once)
+            TableReader(warehouse, self.table, log).appending.publish(staging, pieces, once)
         else:
             check_newest(self.table, *(piece.schema_version for piece in pieces))
             rows = (each.drop_columns([OP]) for each in log.staged_rows(staging, pieces, self.table.schemas))

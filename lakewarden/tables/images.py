@@ -30,11 +30,10 @@ from lakewarden.errors import Conflict, LakewardenError, NotFound, SchemaChanged
 from lakewarden.log.once import Pieces, StagedPiece, Staging, WriterBatch
 from lakewarden.log.position import NOTHING, Receipt, end_of, position_of
 from lakewarden.log.record import BEFORE, USER, Batch, LogBatch, before_column, before_field, decode, log_schema
-from lakewarden.log.table_log import Appending, Behind, TableLog
+from lakewarden.log.table_log import Behind, TableLog
 from lakewarden.log.touches import Touched
 from lakewarden.log.view import LogView
 from lakewarden.storage.objects import Missing
-from lakewarden.tables.direct.barrier import wait_for_commit
 from lakewarden.tables.keys.lookup import FEW_KEYS, live_rows, rows_with, touched_by
 from lakewarden.tables.keys.seen_keys import SeenKeys
 from lakewarden.tables.strong_read import ReadSelection, use_live
@@ -190,21 +189,18 @@ _PART_BYTES = 64 << 20
 """Of rows in the log whose images are taken together."""
 
 
-def appending(warehouse: Warehouse, table: Table, log: TableLog) -> Appending:
-    """Where rows of the table go into its log."""
-    return ImagedLog(log, Images(warehouse, table)) if table.schema.keeps_before else log
-
-
 @dataclass(frozen=True)
 class ImagedLog:
     """An `Appending`."""
 
     log: TableLog
     images: Images
+    wait: Callable[[ScopeTarget, TableLog, LogView], None]
+    """Waits for the overwrites that have a position of the view and are about to commit."""
 
     def ready(self, view: LogView) -> None:
         if self.log.is_held(view):
-            wait_for_commit(self.images.warehouse, self.images.place(self.images.newest()), self.log, view)
+            self.wait(self.images.place(self.images.newest()), self.log, view)
 
     def append(self, batch: Batch, after: int | None = None, keys: Touched | None = None) -> Receipt:
         if batch.rows.nbytes > _PART_BYTES and batch.rows.num_rows > 1:

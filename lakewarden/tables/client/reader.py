@@ -23,8 +23,9 @@ from lakewarden.log.stream import read_stream
 from lakewarden.log.table_log import Appending, TableLog
 from lakewarden.log.view import LogView
 from lakewarden.storage.objects import Missing
+from lakewarden.tables.direct.barrier import wait_for_commit
 from lakewarden.tables.freshness import Freshness, check_freshness
-from lakewarden.tables.images import appending
+from lakewarden.tables.images import ImagedLog, Images
 from lakewarden.tables.keys.lookup import first_live, live_rows
 from lakewarden.tables.keys.seen_keys import SeenKeys
 from lakewarden.tables.rows.validate import keys
@@ -54,7 +55,9 @@ class TableReader:
     @cached_property
     def appending(self) -> Appending:
         """Where rows go into the log."""
-        return appending(self.warehouse, self.table, self.log)
+        if not self.table.schema.keeps_before:
+            return self.log
+        return ImagedLog(self.log, Images(self.warehouse, self.table), partial(wait_for_commit, self.warehouse))
 
     def target(self, user: str | None) -> ScopeTarget:
         return self.warehouse.target(self._active(self.warehouse.catalog.read()), Scope(self.table.name, user))
