@@ -31,8 +31,7 @@ from lakewarden.sql.queries.answer import FederationFacts, decided
 from lakewarden.sql.queries.federation_plan import PARTS, ColumnNames, FederatedQueries, UnclearName, split
 from lakewarden.sql.queries.federation_shape import reason_against
 from lakewarden.sql.queries.pushdown import Pushdown
-from lakewarden.sql.queries.scan import for_duck, wanted_by
-from lakewarden.sql.query_engine.engine import Limits, QueryRows
+from lakewarden.sql.query_engine.engine import Limits, QueryRows, for_duck
 from lakewarden.sql.query_engine.in_process import engine_of_process
 from lakewarden.sql.results import QueryStrategy
 from lakewarden.storage.steps import in_one_step
@@ -73,7 +72,7 @@ class FederatedQuery:
         """
         warehouse = self.context.warehouse
         client = open_table(warehouse, self.table)
-        wanted = wanted_by(self.pushdown)
+        wanted = self.pushdown.selection
         return read_apart(partial(client.reader.target, None), wanted, warehouse.cold, self._decide)
 
     def _decide(self, apart: Apart) -> tuple[answer.AnswerPlan, QueryRows | None]:

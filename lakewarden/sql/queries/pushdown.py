@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
@@ -15,6 +15,9 @@ from lakewarden.catalog.model import SchemaColumn, TableSchema
 from lakewarden.delta.reading.bounds import Bound, Value
 from lakewarden.sql.queries.literals import value_of
 from lakewarden.sql.relations import SEQ
+
+if TYPE_CHECKING:
+    from lakewarden.tables.strong_read import ReadSelection
 
 _FLIPPED: dict[type[exp.Expr], type[exp.Expr]] = {
     exp.LT: exp.GT,
@@ -33,6 +36,13 @@ class Pushdown:
     bounds: tuple[Bound, ...] = ()
     number_only: bool = False
     """Whether the query names no column of the table: only the number of its rows counts, as for `count(*)`."""
+
+    @property
+    def selection(self) -> ReadSelection:
+        """The part of the table to read."""
+        from lakewarden.tables.strong_read import ReadSelection  # imports Delta, which a query without tables does not need
+
+        return ReadSelection(self.columns, self.bounds, self.number_only)
 
 
 def pushdown_of(query: exp.Query, places: Sequence[exp.Table], schema: TableSchema) -> Pushdown:

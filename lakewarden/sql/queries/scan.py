@@ -10,7 +10,6 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import asdict
-from typing import Any
 
 import pyarrow as pa
 
@@ -18,7 +17,7 @@ from lakewarden.base.clock import to_millis
 from lakewarden.base.scope import Scope, TableName
 from lakewarden.base.settings import described_settings
 from lakewarden.catalog.kept_settings import KEPT
-from lakewarden.catalog.model import Table, TableSchema
+from lakewarden.catalog.model import Table
 from lakewarden.catalog.passwords import REDACTED
 from lakewarden.catalog.state.job import Job, this_node
 from lakewarden.catalog.state.processes import LiveQueries, Processes
@@ -30,6 +29,7 @@ from lakewarden.maintenance.planning.pending import pending_in
 from lakewarden.maintenance.scopes import scopes_of
 from lakewarden.sql.context import Context
 from lakewarden.sql.queries.pushdown import Pushdown
+from lakewarden.sql.query_engine.engine import for_duck
 from lakewarden.sql.relations import SYSTEM, Relation
 from lakewarden.sql.results import Row, listing
 from lakewarden.sql.session_table import client_to_read
@@ -245,7 +245,7 @@ def relation(context: Context, name: TableName, pushdown: Pushdown, read: pa.Tab
         return for_duck(held.rows.select(pushdown.columns), held.table.schema)
     table = find_table(context.catalog, name)
     if read is None:
-        read = scanned(context, table, wanted_by(pushdown))
+        read = scanned(context, table, pushdown.selection)
     return for_duck(read.select(pushdown.columns), table.schema)
 
 
@@ -260,10 +260,6 @@ def scanned_within(context: Context, table: Table, columns: tuple[str, ...], bou
     return scanned(context, table, ReadSelection(columns, bounds))
 
 
-def wanted_by(pushdown: Pushdown) -> ReadSelection:
-    return ReadSelection(pushdown.columns, pushdown.bounds, pushdown.number_only)
-
-
 def past(context: Context, relation: Relation) -> PastScope:
     """Finds the version of a table's past that a query reads. Raises as `TableReader.past`."""
     assert relation.as_of is not None, "only versions of a table have a past"
@@ -272,17 +268,5 @@ def past(context: Context, relation: Relation) -> PastScope:
 
 
 def past_relation(scope: PastScope, pushdown: Pushdown) -> pa.Table:
-    rows = scope.rows(wanted_by(pushdown))
+    rows = scope.rows(pushdown.selection)
     return for_duck(rows.select(pushdown.columns), scope.schema)
-
-
-def for_duck(rows: pa.Table, schema: TableSchema) -> pa.Table:
-    """JSON and FILE columns in DuckDB's JSON type: its JSON shorthands do not accept text."""
-    for index, name in enumerate(rows.column_names):
-        column = schema.column(name)
-        if column is not None and column.type.name in ("JSON", "FILE") and not pa.types.is_null(rows.field(name).type):
-            kind = pa.json_(pa.string())
-            chunks: list[pa.Array[Any]] = [pa.ExtensionArray.from_storage(kind, chunk) for chunk in rows.column(index).chunks]
-            whole = pa.chunked_array(chunks) if chunks else pa.ExtensionArray.from_storage(kind, pa.array([], pa.string()))
-            rows = rows.set_column(index, name, whole)
-    return rows

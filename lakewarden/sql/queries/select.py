@@ -21,7 +21,7 @@ from lakewarden.sql.queries.foreign import ForeignRelation, foreign_rows, taken_
 from lakewarden.sql.queries.literals import ColumnTypes, check_numbers, keep_digits, keep_numbers, take_kept_forms
 from lakewarden.sql.queries.pushdown import Pushdown, hide, pushdown_of
 from lakewarden.sql.queries.session_functions import with_session_values
-from lakewarden.sql.query_engine.engine import Limits
+from lakewarden.sql.query_engine.engine import Limits, for_duck
 from lakewarden.sql.query_engine.engine import QueryRows as EngineAnswer
 from lakewarden.sql.relations import SEQ, SYSTEM, Relation, ResolvedQuery, resolved
 from lakewarden.sql.results import ResultRows, names_apart
@@ -74,6 +74,11 @@ def prepare(
     pushdowns = {relation: _pushdown(made, relation, schemas.get(relation)) for relation in made.tables}
     tree = with_session_values(context, made.query)
     return PreparedQuery(whole_text_of(tree), pushdowns, past, tree, foreign)
+
+
+def pushdown_on(context: Context, query: exp.Query, table: Table) -> Pushdown:
+    """What a query needs of one of its tables. Raises as `prepare`."""
+    return prepare(context, query).pushdowns[Relation(table.name)]
 
 
 def _readable(context: Context, name: TableName) -> Table | TableOf:
@@ -226,7 +231,7 @@ def described_query(context: Context, query: exp.Query) -> ResultRows:
 
 
 def _empty(context: Context, prepared: PreparedQuery, relation: Relation, pushdown: Pushdown) -> pa.Table:
-    from lakewarden.sql.queries.scan import for_duck, relation_named  # as above
+    from lakewarden.sql.queries.scan import relation_named  # as above
 
     if relation.table.namespace == SYSTEM:
         return pa.schema(list(relation_named(relation.table.name).columns.items())).empty_table()

@@ -7,11 +7,12 @@ import weakref
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from io import FileIO
-from typing import Protocol
+from typing import Any, Protocol
 
 import pyarrow as pa
 
 from lakewarden.base.cancellation import Cancellation
+from lakewarden.catalog.model import TableSchema
 from lakewarden.errors import StorageUnavailable
 
 
@@ -108,6 +109,18 @@ class QueryRows:
 
     rows: pa.Table
     types: tuple[str, ...]
+
+
+def for_duck(rows: pa.Table, schema: TableSchema) -> pa.Table:
+    """JSON and FILE columns in DuckDB's JSON type: its JSON shorthands do not accept text."""
+    for index, name in enumerate(rows.column_names):
+        column = schema.column(name)
+        if column is not None and column.type.name in ("JSON", "FILE") and not pa.types.is_null(rows.field(name).type):
+            kind = pa.json_(pa.string())
+            chunks: list[pa.Array[Any]] = [pa.ExtensionArray.from_storage(kind, chunk) for chunk in rows.column(index).chunks]
+            whole = pa.chunked_array(chunks) if chunks else pa.ExtensionArray.from_storage(kind, pa.array([], pa.string()))
+            rows = rows.set_column(index, name, whole)
+    return rows
 
 
 class QueryEngine(Protocol):

@@ -4,8 +4,8 @@ write came in between, it reads and decides again.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import pyarrow as pa
@@ -25,7 +25,7 @@ from lakewarden.sql.statements.clauses import alias_of, assignments_of, only, re
 from lakewarden.sql.writing.direct import delete_directly, update_directly
 from lakewarden.sql.writing.returning import Returning
 from lakewarden.sql.writing.shapes import RowWrite, Verb
-from lakewarden.sql.writing.target import Assignment, WriteTarget, changed, node_of, revision_query, target_of, wanted_by
+from lakewarden.sql.writing.target import Assignment, WriteTarget, changed, node_of, revision_query, target_of
 from lakewarden.tables.intake import Revision
 
 
@@ -127,8 +127,7 @@ def update(context: Context, statement: Update) -> AffectedRows:
         found = select.run(context, query, {target.table.name: live})
         return changed(context, target, found, statement.assignments, returning.note)
 
-    wanted = wanted_by(context, query, target.table)
-    return returning.of(target.affected(target.client.revise(decide, user=target.user, wanted=wanted)))
+    return returning.of(target.affected(_revised(context, target, query, decide)))
 
 
 def delete(context: Context, statement: Delete) -> AffectedRows:
@@ -145,8 +144,13 @@ def delete(context: Context, statement: Delete) -> AffectedRows:
     def decide(live: pa.Table) -> Revision:
         return Revision(removed=returning.split(select.run(context, query, {target.table.name: live}), key))
 
-    wanted = wanted_by(context, query, target.table)
-    return returning.of(target.affected(target.client.revise(decide, user=target.user, wanted=wanted)))
+    return returning.of(target.affected(_revised(context, target, query, decide)))
+
+
+def _revised(context: Context, target: WriteTarget, query: exp.Select, decide: Callable[[pa.Table], pa.Table | Revision]) -> int:
+    """`decide` takes the rows that the query may be about, whatever of them it names."""
+    needed = replace(select.pushdown_on(context, query, target.table).selection, number_only=False)
+    return target.client.revise(decide, user=target.user, wanted=needed)
 
 
 def _deleted(statement: Delete, target: WriteTarget, names: Sequence[str]) -> exp.Select:

@@ -16,7 +16,7 @@ from lakewarden.delta.reading.rows import matches
 from lakewarden.errors import InvalidArgument
 from lakewarden.sql.context import Context
 from lakewarden.sql.queries import select
-from lakewarden.sql.queries.scan import for_duck
+from lakewarden.sql.query_engine.engine import for_duck
 from lakewarden.sql.results import AffectedRows
 from lakewarden.sql.writing.returning import Returning
 from lakewarden.sql.writing.target import (

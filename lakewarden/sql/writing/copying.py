@@ -25,8 +25,8 @@ from lakewarden.sql.context import Context
 from lakewarden.sql.queries.federation import PartTask
 from lakewarden.sql.queries.federation_shape import aggregates_rows, reason_against
 from lakewarden.sql.queries.pushdown import Pushdown
-from lakewarden.sql.queries.scan import for_duck, wanted_by
 from lakewarden.sql.queries.select import prepare
+from lakewarden.sql.query_engine.engine import for_duck
 from lakewarden.sql.results import ResultRows
 from lakewarden.sql.writing.target import fitted_rows
 from lakewarden.storage.steps import Steps
@@ -69,7 +69,7 @@ class Copying:
             return made
 
         source = open_table(self.context.warehouse, self.source)
-        return read_apart(partial(source.reader.target, None), wanted_by(self.pushdown), self.context.warehouse.cold, copy)
+        return read_apart(partial(source.reader.target, None), self.pushdown.selection, self.context.warehouse.cold, copy)
 
     def _copied(
         self, apart: Apart, client: TableClient, columns: tuple[SchemaColumn, ...], target: ScopeTarget, reserve: Reserve
@@ -130,7 +130,7 @@ def copying_of(context: Context, query: exp.Query) -> Copying | None:
     large = context.warehouse.settings.flush.large_scope_bytes
     nothing = read_apart(
         partial(client.reader.target, None),
-        wanted_by(pushdown),
+        pushdown.selection,
         context.warehouse.cold,
         lambda apart: apart.packs(1)[0].empty() if apart.plain and apart.files and apart.bytes >= large else None,
     )

@@ -18,11 +18,10 @@ from lakewarden.delta.partitions import Partition
 from lakewarden.errors import InvalidArgument
 from lakewarden.sql.context import Context
 from lakewarden.sql.queries import select
-from lakewarden.sql.queries.scan import for_duck
-from lakewarden.sql.query_engine.engine import Limits, QueryEngine
+from lakewarden.sql.query_engine.engine import Limits, QueryEngine, for_duck
 from lakewarden.sql.query_engine.in_process import engine_of_process
 from lakewarden.sql.results import AffectedRows, ResultRows
-from lakewarden.sql.writing.target import Assignment, Reviser, WriteTarget, wanted_by
+from lakewarden.sql.writing.target import Assignment, Reviser, WriteTarget
 from lakewarden.storage.steps import Steps
 from lakewarden.tables.direct.revise import Spread
 from lakewarden.tables.direct.value import DirectResult, Edit, Given, Within
@@ -197,7 +196,7 @@ def _edited(
         _spread(context, decide) or decide,
         operation=operation,
         predicate=query.args["where"].this.sql("duckdb"),
-        bounds=wanted_by(context, query, target.table).bounds,
+        bounds=select.pushdown_on(context, query, target.table).bounds,
         within=within_of(context, target, query) or "",
     )
 

@@ -20,7 +20,6 @@ from lakewarden.errors import DuplicateKey, InvalidArgument, Unsupported
 from lakewarden.maintenance.open_table import open_table
 from lakewarden.sql.context import Context
 from lakewarden.sql.plain_values import is_default
-from lakewarden.sql.queries import select
 from lakewarden.sql.queries.literals import changed_number
 from lakewarden.sql.query_engine.engine import Limits
 from lakewarden.sql.ref import Ref
@@ -35,7 +34,6 @@ from lakewarden.tables.intake import TableIntake
 from lakewarden.tables.rows.columns import single
 from lakewarden.tables.rows.defaults import Defaults
 from lakewarden.tables.rows.intake import RowParts, Rows
-from lakewarden.tables.strong_read import ReadSelection
 
 
 @dataclass(frozen=True)
@@ -90,12 +88,6 @@ def _check_set(statement: RowWrite, table: Table) -> None:
 def _columns_of(context: Context, node: exp.Table) -> frozenset[str] | None:
     found = context.guarded(context.named(Ref(node.name, node.db or None)))
     return frozenset(name.lower() for name in found.schema.names) if isinstance(found, Table) else None
-
-
-def wanted_by(context: Context, query: exp.Query, table: Table) -> ReadSelection:
-    """The part of the table that the query needs."""
-    pushdown = select.prepare(context, query).pushdowns[Relation(table.name)]
-    return ReadSelection(pushdown.columns, pushdown.bounds)
 
 
 def reads_itself(context: Context, query: exp.Query, table: Table, extra: Container[str]) -> bool:
