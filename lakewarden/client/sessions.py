@@ -16,9 +16,7 @@ from lakewarden.errors import FailedPrecondition
 from lakewarden.tables.warehouse import check_namespace
 
 if TYPE_CHECKING:
-    from lakewarden.base.cancellation import Cancellation
     from lakewarden.catalog.access import Principal
-    from lakewarden.client.k3 import K3
     from lakewarden.spark.session import SparkSession
     from lakewarden.sql.context import Services
     from lakewarden.sql.results import Result
@@ -114,16 +112,11 @@ class SqlSessions(SqlCalls):
 
         if namespace is not None and namespace not in self._parts.warehouse.catalog.recent().namespaces:
             check_namespace(self._parts.warehouse.catalog.read(), namespace)
-        return SqlSession(self._served, principal, namespace=namespace, refuses_blocks="" if connected else _ONE_REQUEST)
-
-    def served_k3(self, principal: Principal, cancellation: Cancellation | None = None) -> K3:
-        """K3's calls of a request over a network, with the rights of its principal; `cancellation` as of `SqlSession.run`."""
-        from lakewarden.client.k3 import K3  # as above
-
-        return K3(self._served, principal, cancellation)
+        return SqlSession(self.served_services, principal, namespace=namespace, refuses_blocks="" if connected else _ONE_REQUEST)
 
     @property
-    def _served(self) -> Services:
+    def served_services(self) -> Services:
+        """Those of requests over a network."""
         return replace(self._parts.services, served=True)
 
 

@@ -10,6 +10,7 @@ from lakewarden.client.k3.rows import RowWrites
 from lakewarden.client.k3.statements import StatementCalls
 from lakewarden.client.k3.tables import PipelineCalls
 from lakewarden.client.k3.upkeep import Inspection, UpkeepCalls
+from lakewarden.sql.session import SqlSession
 
 
 class K3(Buckets, PipelineCalls, RowWrites, StatementCalls, Inspection, UpkeepCalls):
@@ -18,3 +19,6 @@ class K3(Buckets, PipelineCalls, RowWrites, StatementCalls, Inspection, UpkeepCa
     A later insert of a key wins, queries are EVENTUAL unless they say otherwise, and a write without a WHERE on the merge keys
     goes straight into Delta (docs/decisions/0049-k3-as-a-facade.md).
     """
+
+    def _session(self, bucket: str) -> SqlSession:
+        return SqlSession(self._services, self._principal, "k3", bucket, refuses_blocks="K3's calls have no transaction block")

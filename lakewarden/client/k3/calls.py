@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import cache, cached_property, wraps
 from inspect import Signature, signature
-from typing import Concatenate, ParamSpec, TypeVar, get_type_hints
+from typing import Concatenate, ParamSpec, Protocol, TypeVar, get_type_hints
 
 import msgspec
 
@@ -21,7 +22,6 @@ from lakewarden.maintenance.admin.session_gate import Door
 from lakewarden.maintenance.open_table import open_table
 from lakewarden.sql.context import Services
 from lakewarden.sql.results import Result
-from lakewarden.sql.session import SqlSession
 from lakewarden.sql.statement import Statement
 from lakewarden.tables.client import TableClient
 from lakewarden.tables.freshness import Freshness
@@ -32,7 +32,16 @@ DEFAULTS = {"ON_DUPLICATE": "replace", "FLUSH_POLICY": "rows:1"}
 sensor looks next (K3-98)."""
 
 
-class Calls:
+class BucketSession(Protocol):
+    """What the calls need of a session of SQL, with errors of its own: statements from texts, and their results."""
+
+    def parsed(self, text: str) -> list[Statement]: ...
+    def run(
+        self, statements: Sequence[Statement], *, freshness: Freshness | None = None, cancellation: Cancellation | None = None
+    ) -> list[Result]: ...
+
+
+class Calls(ABC):
     """A family of K3's calls, for one principal. A bucket is a namespace; its tables are the SHARED ones.
 
     What a family makes public is a call, and the types of its arguments are checked.
@@ -103,8 +112,9 @@ class Calls:
         there = (*live_tables(catalog), *catalog.blanks.values())
         return [table for table in there if table.name.namespace == bucket and table.type == "SHARED"]
 
-    def _session(self, bucket: str) -> SqlSession:
-        return SqlSession(self._services, self._principal, "k3", bucket, refuses_blocks="K3's calls have no transaction block")
+    @abstractmethod
+    def _session(self, bucket: str) -> BucketSession:
+        """A session of the principal, in which names are of the bucket."""
 
     def _check_active(self, catalog: Catalog, bucket: str, name: str, act: TableAct) -> None:
         """Of a table that does not exist yet."""

@@ -109,7 +109,7 @@ def _rebuilt(call: _Call, outcome: StatementOutcome) -> bytes | None:
 
 def _answer(lake: Lakehouse, call: _Call) -> StoredAnswer:
     given = {name: _native(name, getattr(call.asked, name)) for name in call.asked.__struct_fields__}
-    found = getattr(lake.sessions.served_k3(call.principal, call.cancellation), snake(call.name))(**given)
+    found = getattr(K3(lake.sessions.served_services, call.principal, call.cancellation), snake(call.name))(**given)
     body = msgspec.json.encode(found)
     return StoredAnswer(body, None if call.name == "execute" and "rows" in found else body)
 
