@@ -9,7 +9,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
 
-from lakewarden.serve.http.requests import caller
+from lakewarden.serve.http.requests import caller, common_of
 from lakewarden.serve.http.subscriptions import Following, LiveMessage, LiveStream, live_request, opened
 
 EVENT_STREAM = "text/event-stream"
@@ -32,7 +32,7 @@ class EventStreams:
         if request.method == "HEAD":
             raise HTTPException(405, "a subscription has no answer without its events")
         token = await caller(request)
-        async with opened(request, token, live_request(request), self.following) as source:
+        async with opened(common_of(request), token, live_request(request), self.following) as source:
             await send({"type": "http.response.start", "status": 200, "headers": [*_HEADERS]})
             wire = _EventStream(receive, send)
             await LiveStream(source, wire, self.following, request.state.request_id).run()

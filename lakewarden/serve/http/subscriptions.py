@@ -26,8 +26,8 @@ from lakewarden.base.setting_sections import ServeSettings
 from lakewarden.client import Lakehouse
 from lakewarden.errors import InvalidArgument, LakewardenError, StorageUnavailable, Transient
 from lakewarden.serve.authority import Authority, RequestDeclined
+from lakewarden.serve.common import Common
 from lakewarden.serve.http.problems import refusal
-from lakewarden.serve.http.requests import common_of
 from lakewarden.serve.tokens import AccessToken
 from lakewarden.sql.statements.subscribe import Manner
 from lakewarden.tables.changes.log_reader import Event
@@ -347,16 +347,14 @@ async def _cancelled(task: asyncio.Task[Any]) -> None:
 
 # A subscription for as long as a client follows it: counted, and closed whatever happens.
 @asynccontextmanager
-async def opened(
-    connection: HTTPConnection, token: AccessToken, request: LiveRequest, following: Following
-) -> AsyncIterator[LiveSource]:
+async def opened(common: Common, token: AccessToken, request: LiveRequest, following: Following) -> AsyncIterator[LiveSource]:
     """The subscription, whose initial rows are ready.
 
     Raises:
         Declined: the user has too many requests or subscriptions.
         LakewardenError: as `SqlSession.subscribe`.
     """
-    common, user = common_of(connection), token.principal.user
+    user = token.principal.user
     with common.allowance.following(user):
         with common.allowance.of(user):
             source = await run_in_threadpool(partial(LiveSource, common.lake, common.authority, token, request))

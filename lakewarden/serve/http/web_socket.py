@@ -12,7 +12,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from lakewarden.errors import LakewardenError
 from lakewarden.serve.authority import RequestDeclined
 from lakewarden.serve.http.problems import problem
-from lakewarden.serve.http.requests import caller
+from lakewarden.serve.http.requests import caller, common_of
 from lakewarden.serve.http.subscriptions import ClientGone, Following, LiveMessage, LiveStream, live_request, opened
 
 _BEARER = "bearer"
@@ -32,7 +32,7 @@ class WebSockets:
         socket = WebSocket(scope, receive, send)
         try:
             token = await caller(socket, _token_of(socket))
-            async with opened(socket, token, live_request(socket), self.following) as source:
+            async with opened(common_of(socket), token, live_request(socket), self.following) as source:
                 await socket.accept(_BEARER if _BEARER in socket.scope["subprotocols"][:1] else None)
                 await LiveStream(source, _Socket(socket), self.following, socket.state.request_id).run()
         except (LakewardenError, RequestDeclined, HTTPException) as error:
