@@ -71,6 +71,10 @@ class Mount:
         marked = self.key_prefix and table.name == INGEST
         return dg.AssetKey([*self.key_prefix, table.namespace, f"{table.name}{_MARK}" if marked else table.name])
 
+    def rule_key(self, table: TableName) -> dg.AssetKey:
+        """The key of what the rule of a table takes."""
+        return dg.AssetKey([*self.asset_key(table).path, INGEST])
+
     def table_of(self, key: dg.AssetKey) -> TableName | None:
         """The table of an asset key; None if the key has another form."""
         before = len(self.key_prefix)

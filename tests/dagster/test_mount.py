@@ -14,7 +14,7 @@ from lakewarden.catalog.model import Column
 from lakewarden.client import Lakehouse
 from lakewarden.dagster import build_definitions
 from lakewarden.dagster.assets.health import flushed_key, health_key
-from lakewarden.dagster.assets.rules import rule_key, source_key
+from lakewarden.dagster.assets.rules import source_key
 from lakewarden.dagster.mount import Mount
 from lakewarden.errors import InvalidArgument
 from tests.fixtures.dagster import DAGSTER
@@ -35,7 +35,7 @@ def _names(mount: Mount, table: TableName) -> set[str]:
 
 
 def _keys(mount: Mount, table: TableName) -> set[dg.AssetKey]:
-    of_table = [mount.asset_key(table), health_key(mount, table), flushed_key(mount, table), rule_key(mount, table)]
+    of_table = [mount.asset_key(table), health_key(mount, table), flushed_key(mount, table), mount.rule_key(table)]
     sources = ["uploads/a", "/uploads/a", "s3://uploads/a", "health", "a/sources.a-health", "a/ingest", "a"]
     return {*of_table, health_key(mount), *(source_key(mount, source) for source in sources)}
 

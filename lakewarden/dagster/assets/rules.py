@@ -16,15 +16,10 @@ from lakewarden.catalog.model import Catalog, IngestRule, Pipeline
 from lakewarden.client import Lakehouse
 from lakewarden.dagster.assets.metadata import table_value
 from lakewarden.dagster.lakehouse import LAKE, lake_of
-from lakewarden.dagster.mount import INGEST, SOURCES, Mount, is_beneath
+from lakewarden.dagster.mount import SOURCES, Mount, is_beneath
 from lakewarden.storage.location import join
 
 _KINDS = {"file"}
-
-
-def rule_key(mount: Mount, table: TableName) -> dg.AssetKey:
-    """The key of what a table's rule takes."""
-    return dg.AssetKey([*mount.asset_key(table).path, INGEST])
 
 
 def source_key(mount: Mount, source: str) -> dg.AssetKey:
@@ -73,7 +68,7 @@ def rule_spec(mount: Mount, catalog: Catalog, pipeline: Pipeline) -> dg.AssetSpe
     """What the pipeline's rule takes from its source into its table."""
     rule = rule_of(catalog, pipeline)
     return dg.AssetSpec(
-        rule_key(mount, pipeline.table),
+        mount.rule_key(pipeline.table),
         deps=[source_key(mount, pipeline.source)],
         description=_description(pipeline, rule),
         kinds={pipeline.template, *_KINDS},
@@ -117,7 +112,7 @@ def build_reject_checks(mount: Mount, catalog: Catalog) -> list[dg.AssetChecksDe
 
 
 def _check(mount: Mount, table: TableName) -> dg.AssetChecksDefinition:
-    key = rule_key(mount, table)
+    key = mount.rule_key(table)
 
     @dg.asset_check(
         name=NO_REJECTS, asset=key, description=_DESCRIPTION, required_resource_keys={mount.named(LAKE)}, pool=mount.pools.checks
@@ -134,7 +129,7 @@ def rejects_of(mount: Mount, lake: Lakehouse, table: TableName) -> dg.AssetCheck
     counted = "1 object" if len(rejects) == 1 else f"{len(rejects):,} objects"
     shown = [{"object": one.object, "error": one.error, "at": f"{one.at:%Y-%m-%d %H:%M:%S}"} for one in rejects[:_SHOWN]]
     return dg.AssetCheckResult(
-        asset_key=rule_key(mount, table),
+        asset_key=mount.rule_key(table),
         check_name=NO_REJECTS,
         passed=not rejects,
         severity=dg.AssetCheckSeverity.WARN,

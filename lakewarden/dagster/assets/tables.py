@@ -10,7 +10,6 @@ from lakewarden.base.threads import at_once
 from lakewarden.catalog.changes.pipelines import live_pipelines
 from lakewarden.catalog.model import Catalog, Pipeline, SchemaColumn, Storage, Table, TableSchema
 from lakewarden.dagster.assets.partition_values import MAX_VALUES, count_of, has_values
-from lakewarden.dagster.assets.rules import rule_key
 from lakewarden.dagster.mount import Mount
 from lakewarden.ingest.pipelines.rejects import rejects_name
 from lakewarden.storage.location import join
@@ -50,7 +49,7 @@ def _spec(mount: Mount, warehouse: Warehouse, catalog: Catalog, table: Table, cr
     return dg.AssetSpec(
         mount.asset_key(table.name),
         description=_description(table, storage) + (f" The asset has no partitions: there are {crowd}." if crowd else ""),
-        deps=[rule_key(mount, one.table) for one in live_pipelines(catalog) if _comes_from(one, table)],
+        deps=[mount.rule_key(one.table) for one in live_pipelines(catalog) if _comes_from(one, table)],
         kinds=KINDS,
         group_name=mount.group_of(table.name),
         owners=mount.owners,

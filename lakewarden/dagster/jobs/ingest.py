@@ -15,9 +15,9 @@ from lakewarden.catalog.model import Catalog, Pipeline
 from lakewarden.client import Lakehouse
 from lakewarden.dagster.assets.health_changes import book_health, report_checks
 from lakewarden.dagster.assets.metadata import Metadata, Row, table_value
-from lakewarden.dagster.assets.rules import rejects_of, rule_key, rule_spec
+from lakewarden.dagster.assets.rules import rejects_of, rule_spec
+from lakewarden.dagster.jobs.event_log.batches import BOOKED
 from lakewarden.dagster.jobs.event_log.behind import BookingRun, book_behind
-from lakewarden.dagster.jobs.materialize import BOOKED
 from lakewarden.dagster.jobs.runs import OPERATION, RETRIES, declined, job_of, job_tags, subject_tags, tag_run
 from lakewarden.dagster.lakehouse import LAKE, lake_of
 from lakewarden.dagster.mount import INGEST, Mount
@@ -85,9 +85,7 @@ def _executable(mount: Mount, catalog: Catalog, pipeline: Pipeline) -> dg.Assets
 def _ingest(context: dg.OpExecutionContext, lake: Lakehouse, mount: Mount, config: IngestConfig) -> None:
     report = lake.ingest(config.table, config.objects or None, force=bool(config.objects) and not config.only_new)
     name = TableName.parse(config.table)
-    context.log_event(
-        dg.AssetMaterialization(rule_key(mount, name), description=_description(report), metadata=_metadata(report))
-    )
+    context.log_event(dg.AssetMaterialization(mount.rule_key(name), description=_description(report), metadata=_metadata(report)))
     written = [table for table in lake.tables(name.namespace) if table.name in (name, rejects_name(name))]
     book_behind(context, lake, mount, written, by=BookingRun(report.job_id))
     book_health(context, lake, mount, {table.name for table in written})

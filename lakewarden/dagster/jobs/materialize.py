@@ -13,7 +13,7 @@ from lakewarden.catalog.model import Catalog, Table
 from lakewarden.catalog.operations import Operation
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.client import Lakehouse
-from lakewarden.dagster.internals import SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION
+from lakewarden.dagster.jobs.event_log.batches import BOOKED
 from lakewarden.dagster.jobs.event_log.book import book
 from lakewarden.dagster.jobs.event_log.histories import book_selected, book_unchanged
 from lakewarden.dagster.jobs.flush import FlushConfig, flush_by
@@ -23,9 +23,6 @@ from lakewarden.dagster.mount import Mount
 
 PARTITIONS_PER_RUN = 500
 """Partitions of a backfill's run. Each costs some milliseconds of planning, and each run some seconds to start."""
-
-BOOKED = {SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION: True}
-"""On an output, Dagster's own mark of a step that logged its events itself: it then adds none, and what is downstream runs."""
 
 
 def build_table_assets(mount: Mount, specs: Sequence[dg.AssetSpec], catalog: Catalog) -> list[dg.AssetsDefinition]:

@@ -17,7 +17,7 @@ from lakewarden.catalog.changes.pipelines import live_pipelines, rule_of
 from lakewarden.catalog.model import Catalog, Pipeline
 from lakewarden.client import Lakehouse
 from lakewarden.dagster.assets.metadata import table_value
-from lakewarden.dagster.assets.rules import rule_key, source_key, source_uri
+from lakewarden.dagster.assets.rules import source_key, source_uri
 from lakewarden.dagster.jobs.runs import OBJECTS, OPERATION, TABLE, UNDER_WAY, subject_tags
 from lakewarden.dagster.mount import INGEST, Mount
 from lakewarden.dagster.orchestration.evaluations import build_sensor
@@ -123,7 +123,7 @@ def _sensor(mount: Mount, pipeline: Pipeline) -> dg.SensorDefinition:
 
     sense.__doc__ = f"Ingests into {pipeline.table} what is new in {pipeline.source}: in batches, one run at a time."
     name = mount.table_named("upload_sensor", pipeline.table)
-    return build_sensor(mount, sense, "ingest_job", seconds=SECONDS, serves=[rule_key(mount, pipeline.table)], name=name)
+    return build_sensor(mount, sense, "ingest_job", seconds=SECONDS, serves=[mount.rule_key(pipeline.table)], name=name)
 
 
 def upload_sensor(

@@ -13,13 +13,16 @@ from collections.abc import Iterator, Sequence
 import dagster as dg
 
 from lakewarden.base.clock import NewId, random_id
-from lakewarden.dagster.internals import DagsterEventBatchMetadata
+from lakewarden.dagster.internals import SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION, DagsterEventBatchMetadata
 
 BATCH = 500
 """Events in a batch: enough to make each cheap, few enough that a crash loses few."""
 
 VARIABLE = "DAGSTER_EVENT_BATCH_SIZE"
 """Dagster reads this at every event: the most events of a batch that it holds back. Unset, it stores each alone."""
+
+BOOKED = {SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION: True}
+"""On an output, Dagster's own mark of a step that logged its events itself: it then adds none, and what is downstream runs."""
 
 AssetEvent = dg.AssetMaterialization | dg.AssetObservation
 
