@@ -6,11 +6,12 @@ Built from the catalog: without a table there is nothing to check, and no job fo
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import dagster as dg
 
 from lakewarden.catalog.model import Table
+from lakewarden.catalog.state.fleet_days import ScheduleStanding, keep_schedules
 from lakewarden.client import Lakehouse
 from lakewarden.client.maintain_once import CADENCES
 from lakewarden.dagster.assets.checks import check_step, data_checks
@@ -20,10 +21,10 @@ from lakewarden.dagster.assets.looks import failing
 from lakewarden.dagster.assets.suite_checks import checks_of, expect_step, load_failures
 from lakewarden.dagster.assets.suites import Suite
 from lakewarden.dagster.assets.tables import is_crowded
+from lakewarden.dagster.internals import InstigatorState, InstigatorTick, TickStatus
 from lakewarden.dagster.mount import Mount
 from lakewarden.dagster.orchestration.evaluations import build_schedule, build_sensor
 from lakewarden.dagster.orchestration.runs import under_way
-from lakewarden.dagster.orchestration.standings import keep_standings
 from lakewarden.maintenance.planning.health import health
 from lakewarden.tables.warehouse import cold_tables
 
@@ -134,3 +135,52 @@ def health_sensor(
         keep_standings(context, lake)
     late = [str(one.table) for one in found if one.is_late]
     return dg.SkipReason(f"late: {', '.join(late)}" if late else f"{len(found)} tables are flushed in time")
+
+
+# Which schedules and sensors of a warehouse are on, and when each last did something: kept for the page of the fleet.
+_DID = [TickStatus.SUCCESS, TickStatus.FAILURE]
+
+
+def keep_standings(context: dg.SensorEvaluationContext, lake: Lakehouse) -> None:
+    """Keeps those of the code location that the sensor is in; replaces what was kept before."""
+    warehouse = lake.warehouse
+    keep_schedules(warehouse.state, "dagster", list(_standings(context)), warehouse.clock())
+
+
+def _standings(context: dg.SensorEvaluationContext) -> Iterator[ScheduleStanding]:
+    repository = context.repository_def
+    if repository is None:
+        return
+    states = {state.name: state for state in context.instance.all_instigator_state()}
+    for schedule in repository.schedule_defs:
+        runs = schedule.default_status == dg.DefaultScheduleStatus.RUNNING
+        yield _standing(context.instance, states, schedule.name, "schedule", _cron(schedule), runs)
+    for sensor in repository.sensor_defs:
+        runs = sensor.default_status == dg.DefaultSensorStatus.RUNNING
+        every = f"{sensor.minimum_interval_seconds or 30} s"
+        yield _standing(context.instance, states, sensor.name, "sensor", every, runs)
+
+
+def _cron(schedule: dg.ScheduleDefinition) -> str:
+    found = schedule.cron_schedule
+    return found if isinstance(found, str) else ", ".join(found)
+
+
+def _standing(
+    instance: dg.DagsterInstance, states: Mapping[str, InstigatorState], name: str, kind: str, every: str, runs: bool
+) -> ScheduleStanding:
+    """`runs`: whether it is on by default."""
+    state = states.get(name)
+    if state is None:
+        return ScheduleStanding(name, kind, every, on=runs)
+    ticks = instance.get_ticks(state.instigator_origin_id, state.selector_id, limit=1, statuses=_DID)
+    last = next(iter(ticks), None)
+    at, did = (0, "") if last is None else (int(last.timestamp * 1000), _did(last))
+    return ScheduleStanding(name, kind, every, on=state.is_running, last_at=at, last=did)
+
+
+def _did(tick: InstigatorTick) -> str:
+    if tick.status == TickStatus.FAILURE:
+        return "failed"
+    count = len(tick.run_ids)
+    return f"started {count} {'run' if count == 1 else 'runs'}" if count else "done"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from lakewarden.maintenance.check.rows import RowFacts, row_facts
+from lakewarden.maintenance.check.scope import RowFacts, row_facts
 from tests.delta.scopes import flush, schema, table_of, target
 
 
