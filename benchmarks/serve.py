@@ -25,6 +25,7 @@ from lakewarden.catalog.access import Principal
 from lakewarden.catalog.model import Column
 from lakewarden.catalog.names import Role
 from lakewarden.client import Lakehouse
+from lakewarden.client.k3 import K3
 from lakewarden.serve.tokens import operator_token
 from lakewarden.sql.results import ResultRows
 from tests.fixtures.postgres import serve_postgres
@@ -108,7 +109,8 @@ def _works(lake: Lakehouse, address: tuple[str, int], scale: Scale) -> list[_Wor
         return [{"id": first + at, "amount": at / 4} for at in range(size.bulk_rows)]
 
     def bulk_in_process(client: int, number: int) -> object:
-        return lake.sessions.served_k3(Principal(users[client], _ROLE)).insert(_BUCKET, _BULK, bulk(number))
+        k3 = K3(lake.sessions.served_services, Principal(users[client], _ROLE))
+        return k3.insert(_BUCKET, _BULK, bulk(number))
 
     def bulk_over_http(client: int, number: int) -> object:
         return http_.post(client, "/k3/v1/insert", {"bucket": _BUCKET, "table": _BULK, "rows": bulk(number)})
