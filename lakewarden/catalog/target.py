@@ -42,7 +42,7 @@ class ScopeTarget:
     """What that floor knew of the scope when the target was made; None when it knew nothing, or when that is not checked."""
 
     change_data_feed: bool | None = None
-    """Whether its table is to have Delta's change data feed; None where the table itself says so (`delta.change_data`)."""
+    """Whether its table is to have Delta's change data feed; None where the table itself says so (`delta.scope`)."""
     buckets: int = 1
     """Into how many files a partition's rows are divided by their key (`catalog.buckets`)."""
     rules: UpkeepRules = field(default_factory=UpkeepRules)

@@ -17,7 +17,6 @@ from lakewarden.base.threads import at_once
 from lakewarden.catalog.report import ScopeState
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.change import AT_ONCE, BatchChanges, PartitionChange, TooLarge, changes_of, fresh
-from lakewarden.delta.change_data import has_feed, properties_to_set
 from lakewarden.delta.commit_log.actions import CommitChange
 from lakewarden.delta.commit_log.commits import CommitLog, is_fence
 from lakewarden.delta.commit_log.committing import Committer, TooLate, check_held, transactions_of
@@ -30,7 +29,7 @@ from lakewarden.delta.parquet.files import ChangeFile, DataFile, NewFile, batch_
 from lakewarden.delta.parquet.schema import SEQ
 from lakewarden.delta.partitions import Partition
 from lakewarden.delta.reading.keys import Numbers
-from lakewarden.delta.scope import open_place, open_scope
+from lakewarden.delta.scope import has_feed, open_place, open_scope, properties_to_set
 from lakewarden.delta.table import check_whole
 from lakewarden.errors import Conflict, ConstraintViolation, Unsupported
 from lakewarden.log.chunk import bare, taken

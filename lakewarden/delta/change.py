@@ -21,10 +21,10 @@ import pyarrow.compute as pc
 
 from lakewarden.base.clock import to_micros
 from lakewarden.catalog.target import ScopeTarget
-from lakewarden.delta.parquet.column_ends import Bounds, Ends, Value, of_rows
 from lakewarden.delta.parquet.files import DELETED, INSERT, POSTIMAGE, PREIMAGE, DataFile, by_partition, with_type
 from lakewarden.delta.parquet.reading import open_file
 from lakewarden.delta.parquet.schema import read_schema, rows_schema
+from lakewarden.delta.parquet.stats import Bounds, Ends, Value, of_rows
 from lakewarden.delta.partitions import Partition, divided
 from lakewarden.delta.reading.keys import BatchKeys, Keys, Numbers, SomeKeys
 from lakewarden.delta.reading.rows import newest_per_key, upserts

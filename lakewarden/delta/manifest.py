@@ -21,7 +21,7 @@ from lakewarden.delta.commit_log.kept_versions import KEPT_TEXTS, KEPT_VERSIONS,
 from lakewarden.delta.commit_log.version import Snapshot
 from lakewarden.delta.parquet.files import DataFile
 from lakewarden.delta.parquet.reading import open_file
-from lakewarden.delta.replay.segment import checkpoint_name
+from lakewarden.delta.replay.log_objects import checkpoint_name
 from lakewarden.delta.scope import open_place
 from lakewarden.delta.table import ScopeTable
 from lakewarden.storage.location import local_path

@@ -130,16 +130,24 @@ def value_of(text: str | None, delta_type: str) -> Value | None:
         return None
 
 
-def filled(text: str | None, count: int, kind: pa.DataType) -> pa.Array[Any]:
-    """The column of a file with that value.
+def scalar_of(text: str | None, kind: pa.DataType) -> Any:
+    """The value that a spelling means; NULL for empty text.
 
     Raises:
-        pa.ArrowException: it is no value of the type.
+        pa.ArrowException, ValueError, OverflowError: it is no value of the type.
     """
-    value: Any = pa.scalar(text or None, pa.string())
-    value = pa.scalar(moment_of(text), kind) if text and pa.types.is_timestamp(kind) else value.cast(kind)
-    column: pa.Array[Any] = pa.repeat(value, count)
-    return column
+    if not text:
+        return pa.scalar(None, kind)
+    if isinstance(kind, pa.TimestampType):
+        return pa.scalar(moment_of(text) if kind.tz else datetime.fromisoformat(text).replace(tzinfo=None), kind)
+    if pa.types.is_binary(kind):
+        return pa.scalar(text.encode(), kind)
+    return pa.scalar(text if pa.types.is_string(kind) else text.strip()).cast(kind)
+
+
+def filled(text: str | None, count: int, kind: pa.DataType) -> pa.Array[Any]:
+    """The column of a file with that value. Raises as `scalar_of`."""
+    return pa.repeat(scalar_of(text, kind), count)
 
 
 def moment_of(text: str) -> datetime:

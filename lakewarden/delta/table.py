@@ -29,14 +29,14 @@ from lakewarden.delta.features import check_features, check_grows, check_readabl
 from lakewarden.delta.parquet.files import DataFile, NewFile
 from lakewarden.delta.parquet.reading import open_file
 from lakewarden.delta.parquet.schema import SEQ, SEQ_ID, delta_schema, read_schema, version_of
+from lakewarden.delta.replay.log_objects import LogFiles
 from lakewarden.delta.replay.log_state import PASSED_OVER, replay
-from lakewarden.delta.replay.segment import LogFiles
 from lakewarden.delta.row_rules import RowRule, check_rows, check_understood, rules_of
 from lakewarden.delta.table_contents import TableContents
-from lakewarden.delta.uri import delta_uri
 from lakewarden.errors import InvalidArgument, LakewardenError, Unsupported
 from lakewarden.storage.location import local_path
 from lakewarden.storage.open import open_store
+from lakewarden.storage.options import delta_uri
 from lakewarden.storage.steps import Steps
 
 _APPEND: Mode = "Append"

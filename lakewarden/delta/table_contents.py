@@ -14,15 +14,14 @@ from lakewarden.catalog.report import ScopeState
 from lakewarden.delta.commit_log.actions import DELETION_VECTORS, MOST_WRITER, READER, TableHead
 from lakewarden.delta.commit_log.committing import BATCH_APP, SWEPT
 from lakewarden.delta.commit_log.version import MOST_KEPT, LogVersion, Snapshot, state_of
-from lakewarden.delta.parquet.column_ends import Bounds, Value
 from lakewarden.delta.parquet.files import DataFile
-from lakewarden.delta.parquet.outward import outward
 from lakewarden.delta.parquet.reading import open_file
 from lakewarden.delta.parquet.schema import SEQ, SEQ_ID, LiveColumn, is_ours, live_columns, reads_alike, version_of
+from lakewarden.delta.parquet.stats import Bounds, Value
 from lakewarden.delta.partitions import value_of
+from lakewarden.delta.replay.columns import all_rows
 from lakewarden.delta.replay.live_files import vectors_of
 from lakewarden.delta.replay.log_state import LogState
-from lakewarden.delta.replay.rows import all_rows
 from lakewarden.errors import Corrupt, Unsupported
 from lakewarden.storage.open import open_store
 
@@ -168,7 +167,7 @@ class TableContents:
 
     def bounds(self, column: str) -> Bounds | None:
         """For each live file, in the order of `files`, the lowest and the highest value of the column, None where that is
-        unknown; None where it is unknown of all. What statistics say is rounded outwards (`delta.parquet.outward`), and read
+        unknown; None where it is unknown of all. What statistics say is rounded outwards (`delta.parquet.said_bounds`), and read
         once: it is most of a look-up's work."""
         if column not in self._bounds:
             self._bounds[column] = self._bounds_of(column)
@@ -178,12 +177,8 @@ class TableContents:
         if column in self.head.partition_columns:
             values = self.partition_values(column)
             return values, values
-        type_ = self._type_of(column)
-        said = None if type_ is None else self._found.bounds(column)
-        bounds = None if said is None or type_ is None else outward(said, type_)
-        if bounds is None:
-            return None
-        if self._by_age == sorted(self._by_age):
+        bounds = self._found.bounds(column)
+        if bounds is None or self._by_age == sorted(self._by_age):
             return bounds
         low, high = bounds
         return [low[index] for index in self._by_age], [high[index] for index in self._by_age]
@@ -191,12 +186,9 @@ class TableContents:
     def partition_values(self, column: str) -> list[Value | None]:
         """The value of a partition column in each live file, in the order of `files`; None for NULL, and where it can't be
         read."""
-        type_ = self._type_of(column) or ""
+        type_ = next((each.type for each in self.columns if each.name == column), "")
         texts = (dict(file.partition).get(column) for file in self.files())
         return [value_of(text, type_) for text in texts]
-
-    def _type_of(self, column: str) -> str | None:
-        return next((each.type for each in self.columns if each.name == column), None)
 
     def files(self) -> tuple[DataFile, ...]:
         """The live files, oldest rows first; files of other writers, whose `_seq` is unknown, come first."""

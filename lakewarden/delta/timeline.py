@@ -17,8 +17,8 @@ from lakewarden.base.clock import to_millis
 from lakewarden.base.threads import at_once
 from lakewarden.delta.commit_log.stamp import CommitStamp
 from lakewarden.delta.replay.actions import read_commit
+from lakewarden.delta.replay.log_objects import LOG, LogFiles, commit_name, version_of
 from lakewarden.delta.replay.paths import key_of, root_at
-from lakewarden.delta.replay.segment import LOG, LogFiles, commit_name, version_of
 from lakewarden.storage.objects import Missing, ObjectStore, StoredObject
 
 VACUUM_START = "VACUUM START"

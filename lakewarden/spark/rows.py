@@ -13,8 +13,7 @@ from lakewarden.catalog.changes.engines import require_active
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.parquet.files import DataFile
-from lakewarden.delta.reading.bounds import rows_within
-from lakewarden.delta.reading.bucket_pruning import files_to_read
+from lakewarden.delta.reading.bounds import files_to_read, rows_within
 from lakewarden.delta.reading.file_group import FileGroup
 from lakewarden.delta.reading.rows import empty_rows, hidden_by, merged
 from lakewarden.delta.scope import open_scope

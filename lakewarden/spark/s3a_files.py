@@ -18,7 +18,7 @@ from pyspark.sql import functions as F  # noqa: N812  # its name everywhere
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.parquet.files import NewFile, scope_keys
 from lakewarden.delta.parquet.fitting import field_id
-from lakewarden.delta.parquet.footer import spark_file
+from lakewarden.delta.parquet.reading import spark_file
 from lakewarden.delta.parquet.schema import SEQ, file_schema
 from lakewarden.spark import s3a
 from lakewarden.storage.objects import keys_of

@@ -22,10 +22,9 @@ from lakewarden.base.scope import Scope
 from lakewarden.catalog.buckets import bucket_of
 from lakewarden.catalog.model import Table, TableSchema
 from lakewarden.catalog.target import ScopeTarget
-from lakewarden.delta.reading.before import rows_before
 from lakewarden.delta.reading.bounds import key_bounds
 from lakewarden.delta.reading.keys import Keys
-from lakewarden.delta.reading.rows import empty_rows
+from lakewarden.delta.reading.rows import empty_rows, rows_before
 from lakewarden.errors import Conflict, LakewardenError, NotFound, SchemaChanged
 from lakewarden.log.once import Pieces, StagedPiece, Staging, WriterBatch
 from lakewarden.log.position import NOTHING, Receipt, end_of, position_of

@@ -9,7 +9,7 @@ from typing import TypeVar
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.lifecycle.freezing import is_frozen
 from lakewarden.delta.parquet.files import DataFile, by_partition
-from lakewarden.delta.reading.bucket_pruning import files_to_read
+from lakewarden.delta.reading.bounds import files_to_read
 from lakewarden.delta.reading.column_cache import ColdCache
 from lakewarden.delta.reading.file_group import FileGroup
 from lakewarden.delta.table import ScopeTable

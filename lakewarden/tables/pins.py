@@ -20,7 +20,7 @@ from lakewarden.base.clock import NewId
 from lakewarden.base.scope import without_table
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.lifecycle.freezing import check_not_frozen
-from lakewarden.delta.replay.segment import LOG
+from lakewarden.delta.replay.log_objects import LOG
 from lakewarden.delta.scope import open_scope
 from lakewarden.delta.timeline import DatedLog, Timeline, read_timeline
 from lakewarden.errors import AlreadyExists, BeingErased, Corrupt, InvalidArgument, NotFound

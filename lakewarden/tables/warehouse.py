@@ -30,7 +30,6 @@ from lakewarden.catalog.state.user_storages import THE_TABLES, UserStorages
 from lakewarden.catalog.store import CatalogStore
 from lakewarden.catalog.target import RecentTargets, ScopeTarget, check_scope
 from lakewarden.delta.reading.column_cache import ColdCache, ColumnCache, TableCache
-from lakewarden.delta.uri import delta_uri
 from lakewarden.errors import (
     Conflict,
     FailedPrecondition,
@@ -46,6 +45,7 @@ from lakewarden.storage.folders import Folders
 from lakewarden.storage.location import canonical, join
 from lakewarden.storage.objects import Missing, ObjectStore
 from lakewarden.storage.open import open_store
+from lakewarden.storage.options import delta_uri
 from lakewarden.storage.paths import STATE, scope_path
 from lakewarden.storage.probe import probe_at_open
 from lakewarden.tables.keys.pending import PendingKeys

@@ -18,8 +18,7 @@ from lakewarden.catalog.model import Compression, SchemaColumn, TableSchema
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.apply import ColdApply
 from lakewarden.delta.commit_log.committing import Committer
-from lakewarden.delta.parquet.column_ends import ColumnFacts, of_rows
-from lakewarden.delta.parquet.stats import stats_text
+from lakewarden.delta.parquet.stats import ColumnFacts, of_rows, stats_text
 from lakewarden.delta.reading.rows import read_rows
 from lakewarden.delta.table import ScopeTable
 from lakewarden.log.record import OP

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.lifecycle.fence import fence
-from lakewarden.delta.replay.segment import commit_name
+from lakewarden.delta.replay.log_objects import commit_name
 from lakewarden.errors import Conflict
 from lakewarden.storage.objects import keys_of
 from lakewarden.storage.open import open_store

@@ -14,7 +14,7 @@ from lakewarden.base.scope import Scope, TableName
 from lakewarden.base.setting_sections import CompactionSettings
 from lakewarden.base.settings import Settings
 from lakewarden.catalog.report import ScopeReport
-from lakewarden.delta.replay.segment import commit_name
+from lakewarden.delta.replay.log_objects import commit_name
 from lakewarden.errors import LakewardenError, NotDurable
 from lakewarden.maintenance.engine import WorkEngine, silent
 from lakewarden.maintenance.flush.run import flush_scopes

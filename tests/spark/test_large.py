@@ -26,7 +26,7 @@ from lakewarden.base.settings import Settings
 from lakewarden.catalog.evolution import AddColumn
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.parquet.files import batch_folder, seq_range
-from lakewarden.delta.parquet.footer import spark_file
+from lakewarden.delta.parquet.reading import spark_file
 from lakewarden.delta.parquet.schema import file_schema
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import Conflict, Corrupt, StorageUnavailable

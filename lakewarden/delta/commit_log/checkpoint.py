@@ -26,16 +26,15 @@ from lakewarden.delta.commit_log.commit_chains import CHAINS
 from lakewarden.delta.commit_log.commits import CommitLog
 from lakewarden.delta.commit_log.damage import last_checkpoint, leads_nowhere
 from lakewarden.delta.failures import delta_errors
+from lakewarden.delta.replay.log_objects import LAST_CHECKPOINT, LOG, LogFiles, checkpoint_name, commit_name
 from lakewarden.delta.replay.log_state import replay
-from lakewarden.delta.replay.segment import LAST_CHECKPOINT, LOG, LogFiles, checkpoint_name, commit_name
-from lakewarden.delta.uri import delta_uri
 from lakewarden.errors import Corrupt, LakewardenError
 from lakewarden.storage.clients import OUTAGES
 from lakewarden.storage.location import local_path
 from lakewarden.storage.meter import count
 from lakewarden.storage.objects import Missing, ObjectStore, keys_of
 from lakewarden.storage.open import open_store
-from lakewarden.storage.options import delta_options
+from lakewarden.storage.options import delta_options, delta_uri
 
 _INTERVAL = 100
 """delta-rs's own, where the table says nothing."""

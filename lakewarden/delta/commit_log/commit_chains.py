@@ -14,7 +14,7 @@ from hashlib import sha256
 
 from lakewarden.base.connection import Location
 from lakewarden.base.recent import Recent
-from lakewarden.delta.replay.segment import commit_name
+from lakewarden.delta.replay.log_objects import commit_name
 from lakewarden.storage.location import local_path
 
 _MOST_BYTES = 32 << 20

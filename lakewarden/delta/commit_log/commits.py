@@ -9,8 +9,8 @@ from hashlib import sha256
 from lakewarden.delta.commit_log.stamp import CommitStamp
 from lakewarden.delta.partitions import Partition
 from lakewarden.delta.replay.actions import CommitActions, read_commit
+from lakewarden.delta.replay.log_objects import LOG, commit_name
 from lakewarden.delta.replay.paths import key_of, root_at
-from lakewarden.delta.replay.segment import LOG, commit_name
 from lakewarden.storage.objects import Missing, ObjectStore, StoredObject
 
 

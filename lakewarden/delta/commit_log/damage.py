@@ -16,8 +16,7 @@ from dataclasses import dataclass
 from lakewarden.base.connection import Location
 from lakewarden.delta.replay.actions import is_torn
 from lakewarden.delta.replay.checkpoints import read_checkpoint
-from lakewarden.delta.replay.log_objects import LogObjects
-from lakewarden.delta.replay.segment import LAST_CHECKPOINT, CheckpointFiles, LogFiles, commit_name
+from lakewarden.delta.replay.log_objects import LAST_CHECKPOINT, CheckpointFiles, LogFiles, LogObjects, commit_name
 from lakewarden.errors import Corrupt
 from lakewarden.storage.location import local_path
 from lakewarden.storage.objects import Missing, ObjectStore

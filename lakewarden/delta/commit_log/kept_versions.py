@@ -28,8 +28,8 @@ from lakewarden.delta.commit_log.commit_chains import CHAINS
 from lakewarden.delta.commit_log.version import MOST_KEPT, LogVersion, Snapshot
 from lakewarden.delta.parquet.files import DataFile
 from lakewarden.delta.parquet.said_bounds import SaidEnds, said_ends
+from lakewarden.delta.replay.log_objects import LOG, commit_name, leading_version
 from lakewarden.delta.replay.log_state import LogState, replay
-from lakewarden.delta.replay.segment import LOG, commit_name, leading_version
 from lakewarden.errors import Corrupt
 from lakewarden.storage.location import local_path
 from lakewarden.storage.objects import Missing, ObjectStore, keys_of

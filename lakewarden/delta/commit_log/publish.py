@@ -17,7 +17,7 @@ from lakewarden.base.connection import Location
 from lakewarden.base.faults import Reach, no_faults
 from lakewarden.delta.commit_log.damage import check_name
 from lakewarden.delta.failures import delta_errors
-from lakewarden.delta.replay.segment import LOG, commit_name
+from lakewarden.delta.replay.log_objects import LOG, commit_name
 from lakewarden.errors import Conflict, StorageUnavailable
 from lakewarden.storage.disk import is_named, write_all
 from lakewarden.storage.location import local_path

@@ -12,10 +12,10 @@ from lakewarden.base.clock import to_millis
 from lakewarden.catalog.report import ScopeState
 from lakewarden.delta.commit_log.actions import TableHead, logged_name
 from lakewarden.delta.commit_log.committing import BATCH_APP, SWEPT
-from lakewarden.delta.parquet.column_ends import Bounds
 from lakewarden.delta.parquet.files import DataFile, LoggedName, NewFile
-from lakewarden.delta.parquet.said_bounds import SaidEnds, bounds_of, end_of, said_ends, whole
+from lakewarden.delta.parquet.said_bounds import SaidEnds, bounds_of, end_of, said_ends, whole_number
 from lakewarden.delta.parquet.schema import SEQ, live_columns
+from lakewarden.delta.parquet.stats import Bounds
 from lakewarden.delta.partitions import NO_PARTITION, Partition, respelled
 from lakewarden.delta.replay.live_files import vectors_of
 from lakewarden.delta.replay.log_state import LogState
@@ -153,7 +153,7 @@ class LogVersion:
     def files(self) -> tuple[DataFile, ...]:
         """Its live files, in any order."""
         paths, sizes, modified = (self._column(name) for name in ("key", "size", "modificationTime"))
-        ends = ((whole(each.rows), _seq(each.lowest), _seq(each.highest)) for each in self._ends)
+        ends = ((whole_number(each.rows), _seq(each.lowest), _seq(each.highest)) for each in self._ends)
         found = zip(paths, sizes, modified, ends, self._partitions(), self._logged(), strict=True)
         return tuple(
             DataFile(path, size or 0, rows, changed or 0, min_seq, max_seq, None, partition, logged)
@@ -212,4 +212,4 @@ class LogVersion:
 
 
 def _seq(ends: object) -> int | None:
-    return whole(end_of(ends, SEQ))
+    return whole_number(end_of(ends, SEQ))

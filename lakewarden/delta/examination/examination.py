@@ -13,8 +13,15 @@ from typing import Literal
 
 from lakewarden.base.connection import Location
 from lakewarden.delta.examination.figures import TableFigures, figures_of
-from lakewarden.delta.examination.file_notes import SuspectObject, case_clashes, no_columns, of_live, of_suspects, suspects
-from lakewarden.delta.examination.footers import of_contents
+from lakewarden.delta.examination.file_notes import (
+    SuspectObject,
+    case_clashes,
+    no_columns,
+    of_contents,
+    of_live,
+    of_suspects,
+    suspects,
+)
 from lakewarden.delta.examination.kinds import Verdict, verdict_of
 from lakewarden.delta.examination.listing import MOST_LOG_OBJECTS, TableListing
 from lakewarden.delta.examination.log_notes import (
@@ -29,9 +36,8 @@ from lakewarden.delta.examination.log_notes import (
 from lakewarden.delta.examination.newest_version import LogWalk, NewestVersion
 from lakewarden.delta.examination.version_checksum import read_checksum
 from lakewarden.delta.features import features_of, unknown_features
-from lakewarden.delta.replay.log_objects import LogObjects
+from lakewarden.delta.replay.log_objects import LOG, LogObjects
 from lakewarden.delta.replay.log_state import LogState, Note
-from lakewarden.delta.replay.segment import LOG
 from lakewarden.errors import Unsupported
 from lakewarden.storage.objects import ObjectStore
 from lakewarden.storage.open import open_store

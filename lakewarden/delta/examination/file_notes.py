@@ -17,13 +17,18 @@ import msgspec
 import pyarrow as pa
 
 from lakewarden.base.connection import Location
+from lakewarden.base.threads import Threads
 from lakewarden.delta.examination.listing import ListedFiles
+from lakewarden.delta.parquet.reading import read_footer
+from lakewarden.delta.parquet.said_bounds import said_ends, whole_number
 from lakewarden.delta.replay.actions import Metadata, Vector
-from lakewarden.delta.replay.live_files import pc, whole
+from lakewarden.delta.replay.live_files import pc, vectors_of, whole
 from lakewarden.delta.replay.log_state import LogState, Note
 from lakewarden.delta.replay.paths import PLAIN, OutsideTable, check_inside
-from lakewarden.delta.replay.vectors import check_inline, vector_key
+from lakewarden.delta.replay.vectors import check_inline, mask_of, vector_key
 from lakewarden.errors import Corrupt, Unsupported
+from lakewarden.storage.objects import Missing, ObjectStore
+from lakewarden.storage.open import open_store
 
 _PHYSICAL = "delta.columnMapping.physicalName"
 _NULL = "__HIVE_DEFAULT_PARTITION__"
@@ -270,3 +275,61 @@ def _clashing(kind: object, depth: int) -> Iterator[list[str]]:
     yield from (names for names in folded.values() if len(names) > 1)
     for part in ("elementType", "keyType", "valueType"):
         yield from _clashing(kind.get(part), depth + 1)
+
+
+# What only the files themselves show: bytes that changed without a change of size.
+
+_AT_ONCE = 16
+_BATCH = 10_000
+_MOST_ROWS = 1 << 31
+
+
+def of_contents(state: LogState, listed: ListedFiles) -> Iterator[Note]:
+    """Reads the footer of each live file that has the size of the log, and its vector: a request or two, and one."""
+    store = open_store(state.location)
+    wrong: dict[str, list[str]] = {}
+    with Threads(_AT_ONCE) as threads:
+        for batch in state.files.to_batches(max_chunksize=_BATCH):
+            table = pa.Table.from_batches([batch])
+            sizes = listed.sizes_of(table.column("key")).to_pylist()
+            names = zip(*(table.column(name).to_pylist() for name in ("key", "path", "stats")), strict=True)
+            files = zip(names, sizes, vectors_of(table), strict=True)
+            for kind, detail in threads.map(lambda each: _look(store, state, *each), files):
+                if kind:
+                    wrong.setdefault(kind, []).append(detail)
+    for kind, details in wrong.items():
+        more = f"; and {len(details) - _EXAMPLES} more" if len(details) > _EXAMPLES else ""
+        yield Note(kind, f"{'; '.join(details[:_EXAMPLES])}{more}")
+
+
+def _look(
+    store: ObjectStore, state: LogState, names: tuple[str, str, str | None], size: int | None, vector: Vector | None
+) -> tuple[str, str]:
+    """The kind and the detail of what is wrong; empty where nothing is, or where the listing showed it."""
+    key, path, stats = names
+    if size is None:
+        return "", ""
+    try:
+        check_inside(key, path, state.location.uri)
+        rows = read_footer(store, key, size).num_rows
+    except (Missing, OutsideTable):
+        return "", ""
+    except (Corrupt, Unsupported) as error:
+        return "size-differs", f"{key} has the size that the log says, and other bytes: {error.message}"
+    said = whole_number(said_ends(stats).rows)
+    if said is not None and said != rows:
+        return "size-differs", f"{key} has the size that the log says, and {rows} rows instead of {said}"
+    return ("", "") if vector is None or is_elsewhere(vector) else _look_at_vector(store, state, key, rows, vector)
+
+
+def _look_at_vector(store: ObjectStore, state: LogState, key: str, rows: int, vector: Vector) -> tuple[str, str]:
+    if rows > _MOST_ROWS:
+        return "", ""
+    try:
+        mask_of(vector, rows, store, state.location)
+    except OutsideTable:
+        return "", ""
+    except (Corrupt, Unsupported) as error:
+        kind, _, detail = error.message.partition(": ")
+        return (kind, detail) if kind.startswith("vector-") else ("vector-short", f"of {key}: {error.message}")
+    return "", ""

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from lakewarden.delta.replay.live_files import pc
-from lakewarden.delta.replay.segment import LOG, LogFiles
+from lakewarden.delta.replay.log_objects import LOG, LogFiles
 
 MOST_LOG_OBJECTS = 2_000_000
 """Names in one log: some gigabyte of memory. Delta removes old commits long before."""

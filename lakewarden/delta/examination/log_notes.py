@@ -10,14 +10,12 @@ import msgspec
 import pyarrow as pa
 
 from lakewarden.delta.examination.listing import TableListing
-from lakewarden.delta.examination.newest_version import NewestVersion, by_commits
-from lakewarden.delta.examination.removals import MOST_VERSIONS
+from lakewarden.delta.examination.newest_version import MOST_VERSIONS, NewestVersion, by_commits
 from lakewarden.delta.examination.version_checksum import VersionChecksum
 from lakewarden.delta.features import features_of
 from lakewarden.delta.replay.live_files import pc, whole
-from lakewarden.delta.replay.log_objects import LogObjects
+from lakewarden.delta.replay.log_objects import LAST_CHECKPOINT, LAST_VERSION, LogFiles, LogObjects, commit_name, leading_version
 from lakewarden.delta.replay.log_state import PASSED_OVER, LogState, Note
-from lakewarden.delta.replay.segment import LAST_CHECKPOINT, LAST_VERSION, LogFiles, commit_name, leading_version
 from lakewarden.errors import Unsupported
 from lakewarden.storage.objects import Missing
 

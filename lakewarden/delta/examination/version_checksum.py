@@ -23,10 +23,9 @@ import msgspec
 from lakewarden.delta.examination.listing import TableListing
 from lakewarden.delta.replay.actions import AddFile, DomainMetadata, Metadata, Protocol, Transaction
 from lakewarden.delta.replay.live_files import of_adds, pc, whole
-from lakewarden.delta.replay.log_objects import LogObjects
+from lakewarden.delta.replay.log_objects import LAST_CHECKPOINT, LOG, SIDECARS, LogObjects, version_of
 from lakewarden.delta.replay.log_state import LogState
 from lakewarden.delta.replay.paths import root_of
-from lakewarden.delta.replay.segment import LAST_CHECKPOINT, LOG, SIDECARS, version_of
 from lakewarden.errors import Corrupt, Unsupported
 from lakewarden.storage.objects import Missing
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 from lakewarden.base.attempts import Attempts
 from lakewarden.catalog.model import TableSchema
 from lakewarden.catalog.target import ScopeTarget
-from lakewarden.delta.change_data import feed_to_set
 from lakewarden.delta.commit_log.actions import CommitChange
 from lakewarden.delta.commit_log.commits import CommitLog
 from lakewarden.delta.commit_log.committing import Committer, may_lose
@@ -17,7 +16,7 @@ from lakewarden.delta.lifecycle.create import create_table
 from lakewarden.delta.lifecycle.freezing import check_not_frozen
 from lakewarden.delta.manifest import write_manifest
 from lakewarden.delta.parquet.schema import version_of
-from lakewarden.delta.scope import PROPERTY, open_scope, owner_of
+from lakewarden.delta.scope import PROPERTY, feed_to_set, open_scope, owner_of
 from lakewarden.delta.table import ScopeTable, check_whole
 from lakewarden.errors import Conflict
 from lakewarden.storage.open import open_store

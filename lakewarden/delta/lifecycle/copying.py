@@ -15,9 +15,8 @@ from lakewarden.base.faults import Reach, no_faults
 from lakewarden.delta.replay.actions import Vector, read_commit
 from lakewarden.delta.replay.checkpoints import Checkpoint, read_checkpoint, sidecar_name
 from lakewarden.delta.replay.live_files import vectors_of
-from lakewarden.delta.replay.log_objects import MOST_COMMIT, LogObjects
+from lakewarden.delta.replay.log_objects import MOST_COMMIT, LogObjects, commit_name
 from lakewarden.delta.replay.paths import OutsideTable, check_inside, key_of, root_of
-from lakewarden.delta.replay.segment import commit_name
 from lakewarden.delta.replay.vectors import vector_key
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import Conflict, Corrupt

@@ -17,7 +17,7 @@ from lakewarden.delta.commit_log.damage import leads_nowhere
 from lakewarden.delta.commit_log.publish import Still, version_of_unnamed
 from lakewarden.delta.commit_log.stamp import DROP, ERASE, CommitStamp
 from lakewarden.delta.lifecycle.create import create_table
-from lakewarden.delta.replay.segment import LAST_CHECKPOINT, LOG, LogFiles, leading_version
+from lakewarden.delta.replay.log_objects import LAST_CHECKPOINT, LOG, LogFiles, leading_version
 from lakewarden.delta.scope import begun_anew, open_place
 from lakewarden.delta.table import ScopeTable, check_whole
 from lakewarden.errors import Conflict, Corrupt

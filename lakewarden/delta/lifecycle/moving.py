@@ -21,8 +21,8 @@ from lakewarden.delta.commit_log.committing import Committer, TooLate, check_hel
 from lakewarden.delta.commit_log.kept_versions import NAME as MANIFEST
 from lakewarden.delta.lifecycle.freezing import is_left
 from lakewarden.delta.parquet.files import CHANGE_FOLDER
+from lakewarden.delta.replay.log_objects import LOG
 from lakewarden.delta.replay.paths import check_inside
-from lakewarden.delta.replay.segment import LOG
 from lakewarden.delta.scope import open_scope
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import Conflict, Corrupt, InUse

@@ -15,9 +15,8 @@ import pyarrow.parquet as pq
 from lakewarden.base.clock import NewId
 from lakewarden.catalog.buckets import bucket_named, divided_by_bucket, in_bucket
 from lakewarden.catalog.target import ScopeTarget
-from lakewarden.delta.parquet.column_ends import ColumnFacts, of_rows, of_written
 from lakewarden.delta.parquet.schema import SEQ, file_schema
-from lakewarden.delta.parquet.stats import stats_text
+from lakewarden.delta.parquet.stats import ColumnFacts, of_rows, of_written, stats_text
 from lakewarden.delta.partitions import NO_PARTITION, Partition, directory, divided
 from lakewarden.delta.replay.actions import Vector
 from lakewarden.storage.open import open_store

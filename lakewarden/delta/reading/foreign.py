@@ -19,11 +19,9 @@ from lakewarden.base.connection import Location
 from lakewarden.delta.features import check_readable
 from lakewarden.delta.past import AsOf
 from lakewarden.delta.replay.actions import read_commit
-from lakewarden.delta.replay.columns import DeltaColumns
-from lakewarden.delta.replay.log_objects import MOST_COMMIT, LogObjects
+from lakewarden.delta.replay.columns import DeltaColumns, all_rows, row_parts
+from lakewarden.delta.replay.log_objects import LOG, MOST_COMMIT, LogFiles, LogObjects, commit_name
 from lakewarden.delta.replay.log_state import LogState, replay
-from lakewarden.delta.replay.rows import all_rows, row_parts
-from lakewarden.delta.replay.segment import LOG, LogFiles, commit_name
 from lakewarden.errors import NotFound
 from lakewarden.storage.open import open_store
 

@@ -12,7 +12,7 @@ from lakewarden.base.scope import without_table
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.parquet.files import DataFile, NewFile
 from lakewarden.delta.past import AsOf
-from lakewarden.delta.replay.segment import LOG, commit_name
+from lakewarden.delta.replay.log_objects import LOG, commit_name
 from lakewarden.delta.scope import open_scope
 from lakewarden.delta.table import ScopeTable
 from lakewarden.delta.timeline import DatedLog, LogEntry, Timeline, entry_of, read_timeline, walk

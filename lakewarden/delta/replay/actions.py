@@ -37,49 +37,41 @@ def vector_id(storage_type: str, path_or_inline: str, offset: int | None) -> str
     return f"{storage_type}{path_or_inline}" + ("" if offset is None else f"@{offset}")
 
 
-class AddFile(msgspec.Struct, frozen=True, rename="camel"):
-    """A live file ("Add File and Remove File"). Times in milliseconds since the epoch."""
+class AddChanges(msgspec.Struct, frozen=True, rename="camel"):
+    """A change file ("Add CDC File"): what the log says of each file that it names."""
 
     path: str
     partition_values: dict[str, str | None] | None = None
     size: int | None = None
-    modification_time: int | None = None
+
+
+class DataFileAction(AddChanges, frozen=True):
+    """The same of a data file, and more."""
+
     data_change: bool = True
+    deletion_vector: Vector | None = None
+
+    @property
+    def vector_id(self) -> str:
+        """Empty without a vector."""
+        return "" if self.deletion_vector is None else self.deletion_vector.id
+
+
+class AddFile(DataFileAction, frozen=True):
+    """A live file ("Add File and Remove File"). Times in milliseconds since the epoch."""
+
+    modification_time: int | None = None
     stats: str | None = None
     tags: dict[str, str | None] | None = None
-    deletion_vector: Vector | None = None
     base_row_id: int | None = None
     default_row_commit_version: int | None = None
     clustering_provider: str | None = None
 
-    @property
-    def vector_id(self) -> str:
-        """Empty without a vector."""
-        return "" if self.deletion_vector is None else self.deletion_vector.id
 
-
-class RemoveFile(msgspec.Struct, frozen=True, rename="camel"):
+class RemoveFile(DataFileAction, frozen=True):
     """A file that is live no more (the same section)."""
 
-    path: str
     deletion_timestamp: int | None = None
-    data_change: bool = True
-    partition_values: dict[str, str | None] | None = None
-    size: int | None = None
-    deletion_vector: Vector | None = None
-
-    @property
-    def vector_id(self) -> str:
-        """Empty without a vector."""
-        return "" if self.deletion_vector is None else self.deletion_vector.id
-
-
-class AddChanges(msgspec.Struct, frozen=True, rename="camel"):
-    """A change file ("Add CDC File")."""
-
-    path: str
-    partition_values: dict[str, str | None] | None = None
-    size: int | None = None
 
 
 class Protocol(msgspec.Struct, frozen=True, rename="camel"):

@@ -18,10 +18,9 @@ from lakewarden.base.connection import Location
 from lakewarden.delta.failures import file_errors
 from lakewarden.delta.replay.actions import AddFile, DomainMetadata, Metadata, Protocol, Sidecar, Transaction, read_actions
 from lakewarden.delta.replay.live_files import MOST_UNPACKED, NO_FILES, of_adds, of_checkpoint, said_columns
-from lakewarden.delta.replay.log_objects import MOST_CHECKPOINT, LogObjects
+from lakewarden.delta.replay.log_objects import MOST_CHECKPOINT, SIDECARS, CheckpointFiles, LogObjects
 from lakewarden.delta.replay.parquet_footer import longest_dictionary
 from lakewarden.delta.replay.paths import check_inside, key_of, root_of
-from lakewarden.delta.replay.segment import SIDECARS, CheckpointFiles
 from lakewarden.errors import Corrupt, Unsupported
 from lakewarden.storage.objects import Missing
 

@@ -9,16 +9,24 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 from typing import Any
 
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
-from lakewarden.delta.partitions import moment_of
-from lakewarden.delta.replay.actions import Metadata
+from lakewarden.base.connection import Location
+from lakewarden.delta.failures import file_errors
+from lakewarden.delta.partitions import filled
+from lakewarden.delta.replay.actions import Metadata, Vector
+from lakewarden.delta.replay.live_files import vectors_of
+from lakewarden.delta.replay.log_state import LogState
+from lakewarden.delta.replay.paths import check_inside
+from lakewarden.delta.replay.vectors import mask_of
 from lakewarden.errors import Corrupt, InvalidArgument, Unsupported
+from lakewarden.storage.objects import Missing, ObjectStore
+from lakewarden.storage.open import open_store
 
 _PLAIN: dict[str, pa.DataType] = {
     "string": pa.string(),
@@ -117,8 +125,7 @@ class DeltaColumns:
 
     def _column(self, column: DeltaColumn, file: pa.Table, count: int, partition: Mapping[str, str | None]) -> Stored:
         if column in self.partition:
-            value = typed_value(partition.get(column.stored), column)
-            return _absent(count, column.type) if value is None else pa.repeat(value, count)
+            return _of_partition(partition.get(column.stored), count, column)
         name = _found(column, file.schema)
         if name is None:
             return _absent(count, column.type)
@@ -128,23 +135,15 @@ class DeltaColumns:
             raise Corrupt(f"the column {column.name} of a data file is no {column.type}: {str(error)[:200]}") from error
 
 
-def typed_value(text: str | None, column: DeltaColumn) -> Any:
-    """The value of a partition column; None for NULL, which empty text is, too.
-
-    Raises:
-        Corrupt: it is no value of the type.
+def _of_partition(text: str | None, count: int, column: DeltaColumn) -> Stored:
+    """Raises:
+    Corrupt: the text is no value of the column's type.
     """
-    if not text:
-        return None
     try:
-        if pa.types.is_timestamp(column.type):
-            without_zone = column.type == _PLAIN["timestamp_ntz"]
-            return pa.scalar(datetime.fromisoformat(text).replace(tzinfo=None) if without_zone else moment_of(text), column.type)
-        if pa.types.is_binary(column.type):
-            return pa.scalar(text.encode(), column.type)
-        return pa.scalar(text.strip() if column.type != pa.string() else text).cast(column.type)
+        return filled(text, count, column.type)
     except (pa.ArrowException, ValueError, OverflowError) as error:
-        raise Corrupt(f"the partition column {column.name} has the value {text[:100]!r}, which is no {column.type}") from error
+        said = (text or "")[:100]
+        raise Corrupt(f"the partition column {column.name} has the value {said!r}, which is no {column.type}") from error
 
 
 class _Field(msgspec.Struct, frozen=True):
@@ -288,3 +287,79 @@ def _absent(count: int, kind: Any) -> Stored:
 
 def _nulls(stored: Stored) -> Stored | None:
     return stored.is_null() if stored.null_count else None
+
+
+# The rows of a replayed version: its files by the table's own columns, without the rows that vectors delete.
+
+
+@dataclass(frozen=True)
+class LiveFile:
+    """A file of a version, and which of its rows are deleted."""
+
+    key: str
+    path: str
+    """As the log has it."""
+    partition: dict[str, str | None]
+    vector: Vector | None
+
+
+def row_parts(state: LogState, names: Sequence[str] | None = None) -> Iterator[pa.Table]:
+    """The rows, some at a time. `names` of columns; None for all.
+
+    Raises:
+        InvalidArgument: there is no such column.
+        Corrupt: a file or a vector is missing or garbled.
+        Unsupported: a column has a type that is not read.
+        OutsideTable: a file or a vector is not in the table's own directory.
+    """
+    columns = _columns(state, names)
+    store = open_store(state.location)
+    for file in _files(state):
+        yield from _rows(file, columns, store, state.location)
+
+
+def all_rows(state: LogState, names: Sequence[str] | None = None) -> pa.Table:
+    """All rows. Raises as `row_parts`."""
+    return pa.concat_tables([_columns(state, names).schema.empty_table(), *row_parts(state, names)])
+
+
+def _columns(state: LogState, names: Sequence[str] | None) -> DeltaColumns:
+    columns = DeltaColumns.of(state.metadata)
+    return columns if names is None else columns.only(names)
+
+
+def _files(state: LogState) -> Iterator[LiveFile]:
+    """The live files, by their keys."""
+    found = state.files.sort_by([("key", "ascending"), ("vectorId", "ascending")])
+    for part in found.to_batches(max_chunksize=10_000):
+        table = pa.Table.from_batches([part])
+        partitions = table.column("partitionValues").to_pylist(maps_as_pydicts="lossy")
+        named = zip(table.column("key").to_pylist(), table.column("path").to_pylist(), strict=True)
+        for (key, path), values, vector in zip(named, partitions, vectors_of(table), strict=True):
+            yield LiveFile(str(key), str(path), values or {}, vector)
+
+
+def _rows(file: LiveFile, columns: DeltaColumns, store: ObjectStore, location: Location) -> Iterator[pa.Table]:
+    source = _source(file, store, location)
+    with file_errors(file.key):
+        reader = pa.BufferReader(source) if isinstance(source, bytes) else pa.OSFile(source, "r")
+        parquet = pq.ParquetFile(reader, pre_buffer=False, coerce_int96_timestamp_unit="us", page_checksum_verification=True)
+        stored, metadata = columns.stored(parquet.schema_arrow), parquet.metadata
+    mask = None if file.vector is None else mask_of(file.vector, metadata.num_rows, store, location)
+    first = 0
+    for number in range(metadata.num_row_groups):
+        with file_errors(file.key):
+            found = parquet.read_row_group(number, stored, use_threads=False)
+        rows = columns.rows(found, found.num_rows, file.partition)
+        yield rows if mask is None else rows.filter(pa.array(~mask[first : first + found.num_rows]))
+        first += found.num_rows
+
+
+def _source(file: LiveFile, store: ObjectStore, location: Location) -> str | bytes:
+    """A file by its path, and where that is not there, by what a writer who did not escape it meant."""
+    for key in dict.fromkeys((check_inside(file.key, file.path, location.uri), file.path)):
+        try:
+            return store.source(check_inside(key, file.path, location.uri))
+        except Missing:
+            continue
+    raise Corrupt(f"hollow: the data file {file.key} of {location.uri} is named by the log and missing")

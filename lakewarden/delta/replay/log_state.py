@@ -26,9 +26,8 @@ from lakewarden.delta.replay.actions import (
 )
 from lakewarden.delta.replay.checkpoints import MOST_FILES, Checkpoint, read_checkpoint
 from lakewarden.delta.replay.live_files import FileKey, of_adds, without
-from lakewarden.delta.replay.log_objects import MOST_COMMIT, LogObjects
+from lakewarden.delta.replay.log_objects import MOST_COMMIT, CheckpointFiles, LogFiles, LogObjects, commit_name
 from lakewarden.delta.replay.paths import key_of, root_of
-from lakewarden.delta.replay.segment import CheckpointFiles, LogFiles, commit_name
 from lakewarden.errors import Corrupt, NotFound, Unsupported
 from lakewarden.storage.objects import Missing
 

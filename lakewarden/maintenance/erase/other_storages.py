@@ -9,7 +9,7 @@ from lakewarden.catalog.model import Catalog, Table
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.commit_log.publish import version_of_unnamed
 from lakewarden.delta.lifecycle.freezing import is_left
-from lakewarden.delta.replay.segment import LOG
+from lakewarden.delta.replay.log_objects import LOG
 from lakewarden.delta.table import ScopeTable
 from lakewarden.storage.location import overlaps
 from lakewarden.storage.open import open_store

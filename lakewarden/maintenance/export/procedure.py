@@ -18,7 +18,6 @@ from lakewarden.catalog.state.exports import ExportRecord
 from lakewarden.delta.lifecycle.copying import CopiedFile, copy_table
 from lakewarden.delta.lifecycle.freezing import check_not_frozen
 from lakewarden.delta.scope import open_scope
-from lakewarden.delta.uri import delta_uri
 from lakewarden.errors import BeingErased, InUse, InvalidArgument, StorageRefused
 from lakewarden.maintenance.erase.verification import check_known, tables_of_users
 from lakewarden.maintenance.export import ExportOptions
@@ -34,6 +33,7 @@ from lakewarden.storage.disk import sync
 from lakewarden.storage.location import canonical, join, overlaps
 from lakewarden.storage.objects import Missing, ObjectStore
 from lakewarden.storage.open import open_store
+from lakewarden.storage.options import delta_uri
 from lakewarden.storage.owner import naming
 from lakewarden.storage.paths import check_user, encode
 from lakewarden.tables.warehouse import Warehouse, cold_tables, find_table

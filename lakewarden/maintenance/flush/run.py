@@ -23,9 +23,10 @@ from lakewarden.catalog.report import ScopeReport
 from lakewarden.catalog.state.job import new_job_id
 from lakewarden.delta.apply import ColdApply
 from lakewarden.delta.change import TooLarge
+from lakewarden.delta.commit_log.commits import CommitLog
 from lakewarden.delta.commit_log.committing import Committer
 from lakewarden.delta.manifest import refresh_manifest
-from lakewarden.delta.proof import check_settled
+from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import Conflict, Corrupt, LakewardenError, Terminal
 from lakewarden.log.drain import LogScope, drain
 from lakewarden.log.logs import reader_of
@@ -36,6 +37,7 @@ from lakewarden.maintenance.flush_task import FlushLarge, FlushTask
 from lakewarden.maintenance.plans.still_planned import PLAN
 from lakewarden.storage.disk import sync
 from lakewarden.storage.objects import Missing
+from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import Steps
 from lakewarden.tables.direct.barrier import raise_barriers
 from lakewarden.tables.fanout import Run, SizedWork, failed_report, fault_of, guarded
@@ -307,3 +309,31 @@ def forget_expired(warehouse: Warehouse, catalog: Catalog, views: Mapping[str, L
     for table in catalog.tables.values():
         if table.log_id in views:
             warehouse.log(table).forget_expired(views[table.log_id], warehouse.retention_of(table))
+
+
+# Before rows leave the log, checks that the files that hold them exist, with the size that their commit names.
+#
+# A process need not check acknowledged writes of its own. If another commit has settled rows that the log
+# still holds, the state of its files is unknown: a power cut may have kept the commit and damaged what it names,
+# or a user may have deleted them. So those files are checked: by a stat on a disk, by a request each on an object store.
+
+
+def check_settled(table: ScopeTable, first_seq: int) -> None:
+    """Call this when the table claims to hold rows of the log from `first_seq` on.
+
+    Raises:
+        Corrupt: a file that may hold some of them is missing, or has another size.
+        Conflict: the table was changed meanwhile, and no longer needs that file.
+    """
+    store = open_store(table.location)
+    for file in table.files():
+        if "://" in file.path or (file.max_seq is not None and file.max_seq < first_seq):
+            continue
+        if not store.is_whole(file.path, file.size):
+            if CommitLog(store).has(table.version + 1):
+                raise Conflict(f"{table.uri} was committed to while its files were checked; try again")
+            raise Corrupt(
+                f"{table.uri}: version {table.version} needs the file {file.path}, which is missing or does not have its"
+                f" {file.size} bytes: rows that a flush took from the write log are not in the table, and stay in the log;"
+                " lakewarden repair brings them back"
+            )

@@ -26,7 +26,7 @@ from lakewarden.delta.lifecycle.fence import fence
 from lakewarden.delta.lifecycle.freezing import freeze, frozen_version, is_frozen, is_left, thaw
 from lakewarden.delta.lifecycle.moving import CopiedFiles, copy_data, copy_frozen
 from lakewarden.delta.manifest import refresh_manifest
-from lakewarden.delta.replay.segment import LOG
+from lakewarden.delta.replay.log_objects import LOG
 from lakewarden.delta.scope import open_scope
 from lakewarden.errors import Conflict, InUse
 from lakewarden.maintenance.scopes import scopes_of

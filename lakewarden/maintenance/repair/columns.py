@@ -18,7 +18,7 @@ from lakewarden.catalog.column_types import ColumnType
 from lakewarden.catalog.column_values import canonical_default, initial_of
 from lakewarden.catalog.model import Catalog, SchemaColumn, Storage, Table, TableSchema
 from lakewarden.delta.parquet.schema import SEQ, LiveColumn, is_ours, version_of
-from lakewarden.delta.replay.segment import LOG
+from lakewarden.delta.replay.log_objects import LOG
 from lakewarden.delta.scope import copied_from, last_flush, open_place
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import Corrupt, InvalidArgument, Unsupported

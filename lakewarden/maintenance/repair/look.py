@@ -7,7 +7,7 @@ from functools import cached_property
 
 from lakewarden.delta.commit_log.damage import LogDamage, damage_of
 from lakewarden.delta.parquet.files import DataFile
-from lakewarden.delta.replay.segment import LOG
+from lakewarden.delta.replay.log_objects import LOG
 from lakewarden.delta.scope import copied_from
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import Corrupt

@@ -28,7 +28,7 @@ from lakewarden.delta.lifecycle.create import create_table
 from lakewarden.delta.manifest import refresh_manifest
 from lakewarden.delta.parquet.files import NewFile, batch_name, write_files
 from lakewarden.delta.partitions import divided
-from lakewarden.delta.replay.segment import LAST_CHECKPOINT, commit_name
+from lakewarden.delta.replay.log_objects import LAST_CHECKPOINT, commit_name
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import Conflict, LakewardenError
 from lakewarden.log.logs import doubt_writers, writers_of

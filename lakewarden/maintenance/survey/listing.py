@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from lakewarden.delta.examination.listing import TableListing
-from lakewarden.delta.replay.segment import LOG
+from lakewarden.delta.replay.log_objects import LOG
 from lakewarden.errors import Unsupported
 from lakewarden.storage.objects import ObjectStore
 from lakewarden.storage.sources import ObjectSource, SourceObject

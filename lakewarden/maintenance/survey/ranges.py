@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import islice, pairwise
 
 from lakewarden.base.threads import Threads
-from lakewarden.delta.replay.segment import LOG
+from lakewarden.delta.replay.log_objects import LOG
 from lakewarden.maintenance.survey.listing import FoundTable, Room, Walk
 from lakewarden.storage.meter import PAGE
 from lakewarden.storage.sources import ObjectSource, SourceObject

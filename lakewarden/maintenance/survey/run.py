@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from lakewarden.base.connection import Connection, Location
 from lakewarden.base.setting_sections import PricesSettings
 from lakewarden.base.threads import Threads
-from lakewarden.delta.replay.segment import LOG
+from lakewarden.delta.replay.log_objects import LOG
 from lakewarden.errors import LakewardenError, NoBucket, NotFound
 from lakewarden.maintenance.engine import Progress, silent
 from lakewarden.maintenance.survey.listing import FoundTable

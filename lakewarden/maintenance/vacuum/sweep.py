@@ -25,7 +25,7 @@ from lakewarden.delta.commit_log.committing import SWEPT, Committer
 from lakewarden.delta.commit_log.publish import Still
 from lakewarden.delta.commit_log.stamp import SWEEP, CommitStamp
 from lakewarden.delta.parquet.files import CHANGE_FOLDER, SHUFFLE
-from lakewarden.delta.replay.segment import LOG, checkpoint_name
+from lakewarden.delta.replay.log_objects import LOG, checkpoint_name
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import Conflict, Corrupt, LakewardenError, NoBucket
 from lakewarden.storage.disk import remove_empty_directories, remove_leftovers

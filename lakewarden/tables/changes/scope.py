@@ -18,9 +18,8 @@ from numpy.typing import NDArray
 
 from lakewarden.catalog.model import Table
 from lakewarden.catalog.target import ScopeTarget
-from lakewarden.delta.reading.before import rows_before
 from lakewarden.delta.reading.keys import Keys
-from lakewarden.delta.reading.rows import empty_rows, upserts
+from lakewarden.delta.reading.rows import empty_rows, rows_before, upserts
 from lakewarden.log.chunk import RowRange
 from lakewarden.log.position import NOTHING
 from lakewarden.log.record import DELETE, OP, SEQ, TARGET, UPSERT, USER, before_of, decode

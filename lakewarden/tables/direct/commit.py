@@ -12,7 +12,6 @@ from itertools import takewhile
 
 from lakewarden.base.faults import Reach, no_faults
 from lakewarden.catalog.target import ScopeTarget
-from lakewarden.delta.change_data import feed_to_set, has_feed, properties_to_set
 from lakewarden.delta.commit_log.actions import CommitChange
 from lakewarden.delta.commit_log.commits import between
 from lakewarden.delta.commit_log.committing import DIRECT_APP, Committer, TooLate, transactions_of
@@ -23,7 +22,7 @@ from lakewarden.delta.lifecycle.freezing import check_not_frozen
 from lakewarden.delta.manifest import write_manifest
 from lakewarden.delta.parquet.files import INSERT, NewFile
 from lakewarden.delta.reading.file_group import FileGroup
-from lakewarden.delta.scope import open_scope
+from lakewarden.delta.scope import feed_to_set, has_feed, open_scope, properties_to_set
 from lakewarden.delta.table import ScopeTable, check_whole
 from lakewarden.delta.timeline import walk
 from lakewarden.errors import Conflict, ConstraintViolation

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from lakewarden.catalog.target import ScopeTarget
-from lakewarden.delta.change_data import has_feed
 from lakewarden.delta.commit_log.commits import Between
 from lakewarden.delta.parquet.files import DELETED, ChangeFile, DataFile, NewFile
 from lakewarden.delta.partitions import Partition
 from lakewarden.delta.reading.rows import read_files
+from lakewarden.delta.scope import has_feed
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import ConstraintViolation
 from lakewarden.tables.direct.outputs import Outputs

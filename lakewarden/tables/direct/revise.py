@@ -17,14 +17,13 @@ import pyarrow as pa
 
 from lakewarden.base.clock import Clock, random_id
 from lakewarden.catalog.target import ScopeTarget
-from lakewarden.delta.change_data import has_feed
 from lakewarden.delta.commit_log.commits import Between
 from lakewarden.delta.commit_log.committing import check_held
 from lakewarden.delta.parquet.files import DELETED, INSERT, POSTIMAGE, PREIMAGE, ChangeFile, DataFile, NewFile, by_partition
 from lakewarden.delta.partitions import Partition
-from lakewarden.delta.reading.bounds import Bound, may_have_within
-from lakewarden.delta.reading.bucket_pruning import files_to_read
+from lakewarden.delta.reading.bounds import Bound, files_to_read, may_have_within
 from lakewarden.delta.reading.file_group import FileGroup
+from lakewarden.delta.scope import has_feed
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import LakewardenError
 from lakewarden.storage.steps import Steps

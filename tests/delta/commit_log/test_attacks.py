@@ -26,7 +26,7 @@ from lakewarden.delta.commit_log.committing import Committer
 from lakewarden.delta.commit_log.kept_versions import KEPT_TEXTS, NAME, YOUNG, is_current, kept_snapshot, verified
 from lakewarden.delta.lifecycle.fence import fence
 from lakewarden.delta.manifest import refresh_manifest
-from lakewarden.delta.replay.segment import commit_name
+from lakewarden.delta.replay.log_objects import commit_name
 from lakewarden.delta.scope import open_scope
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import Conflict, Corrupt

@@ -9,7 +9,7 @@ import pytest
 from lakewarden.base.clock import random_id
 from lakewarden.base.connection import Location
 from lakewarden.delta.commit_log.commits import Between, between
-from lakewarden.delta.replay.segment import commit_name
+from lakewarden.delta.replay.log_objects import commit_name
 from lakewarden.storage.objects import ObjectStore
 from lakewarden.storage.open import open_store
 

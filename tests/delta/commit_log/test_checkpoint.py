@@ -15,7 +15,7 @@ from deltalake import DeltaTable
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.commit_log.checkpoint import is_due, write_checkpoint
 from lakewarden.delta.lifecycle.fence import fence
-from lakewarden.delta.replay.segment import LAST_CHECKPOINT, checkpoint_name, commit_name
+from lakewarden.delta.replay.log_objects import LAST_CHECKPOINT, checkpoint_name, commit_name
 from lakewarden.storage.objects import keys_of
 from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import alone

@@ -18,7 +18,7 @@ from lakewarden.delta.commit_log import checkpoint, kept_versions
 from lakewarden.delta.commit_log.checkpoint import write_checkpoint
 from lakewarden.delta.commit_log.commit_chains import CommitChains
 from lakewarden.delta.lifecycle import create
-from lakewarden.delta.replay.segment import LAST_CHECKPOINT, checkpoint_name, commit_name
+from lakewarden.delta.replay.log_objects import LAST_CHECKPOINT, checkpoint_name, commit_name
 from lakewarden.storage.meter import metered
 from lakewarden.storage.objects import keys_of
 from lakewarden.storage.open import open_store

@@ -13,7 +13,7 @@ from lakewarden.base.connection import Location
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.commit_log.damage import LogDamage, damage_of
 from lakewarden.delta.lifecycle.fence import fence, fence_settled
-from lakewarden.delta.replay.segment import LAST_CHECKPOINT, checkpoint_name, commit_name
+from lakewarden.delta.replay.log_objects import LAST_CHECKPOINT, checkpoint_name, commit_name
 from lakewarden.errors import Corrupt, NotFound
 from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import alone

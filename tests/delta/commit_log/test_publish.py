@@ -24,7 +24,7 @@ from lakewarden.delta.commit_log.publish import publish, unnamed_commit, version
 from lakewarden.delta.commit_log.stamp import CommitStamp
 from lakewarden.delta.lifecycle.fence import fence
 from lakewarden.delta.reading.history import history
-from lakewarden.delta.replay.segment import commit_name
+from lakewarden.delta.replay.log_objects import commit_name
 from lakewarden.errors import Conflict, StorageUnavailable
 from lakewarden.storage.objects import ObjectStore
 from lakewarden.storage.open import open_store

@@ -16,8 +16,8 @@ from lakewarden.delta.examination import second_opinion as module
 from lakewarden.delta.examination.second_opinion import SecondOpinion, second_opinion
 from lakewarden.delta.lifecycle.fence import fence
 from lakewarden.delta.replay.live_files import NO_FILES, of_adds
+from lakewarden.delta.replay.log_objects import commit_name
 from lakewarden.delta.replay.log_state import LogState, replay
-from lakewarden.delta.replay.segment import commit_name
 from lakewarden.storage.steps import alone
 from tests.delta.hand_written import HandWritten, bitmap, inline, remove
 from tests.delta.scopes import APP, by, flush, people, table_of, target

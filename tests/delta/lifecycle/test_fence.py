@@ -11,7 +11,7 @@ from deltalake import DeltaTable, write_deltalake
 from lakewarden.delta.commit_log.damage import LogDamage, damage_of
 from lakewarden.delta.lifecycle.fence import fence, fence_settled
 from lakewarden.delta.reading.history import history
-from lakewarden.delta.replay.segment import LAST_CHECKPOINT
+from lakewarden.delta.replay.log_objects import LAST_CHECKPOINT
 from lakewarden.errors import Conflict
 from lakewarden.storage.disk import TEMPORARY
 from lakewarden.storage.steps import alone

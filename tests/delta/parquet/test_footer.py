@@ -17,8 +17,7 @@ from hypothesis import strategies as st
 from lakewarden.base.connection import Location
 from lakewarden.catalog.model import TableSchema
 from lakewarden.delta.parquet.files import NewFile, write_files
-from lakewarden.delta.parquet.footer import spark_file
-from lakewarden.delta.parquet.reading import open_file
+from lakewarden.delta.parquet.reading import open_file, spark_file
 from lakewarden.delta.parquet.schema import file_schema
 from lakewarden.errors import Corrupt
 from lakewarden.maintenance.verify import formats

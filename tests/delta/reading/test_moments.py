@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from lakewarden.base.clock import system_clock
 from lakewarden.base.connection import Location
 from lakewarden.delta.reading.past import SHORT, SKEW, timeline_about
-from lakewarden.delta.replay.segment import LOG, commit_name
+from lakewarden.delta.replay.log_objects import LOG, commit_name
 from lakewarden.delta.timeline import DatedLog, read_timeline
 from lakewarden.storage.objects import ObjectStore
 from lakewarden.storage.open import open_store

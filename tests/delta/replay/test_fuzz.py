@@ -17,11 +17,11 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from lakewarden.base.connection import Location
-from lakewarden.delta.examination.footers import of_contents
+from lakewarden.delta.examination.file_notes import of_contents
 from lakewarden.delta.examination.listing import TableListing
 from lakewarden.delta.reading.foreign import ForeignTable
+from lakewarden.delta.replay.columns import all_rows
 from lakewarden.delta.replay.log_state import replay
-from lakewarden.delta.replay.rows import all_rows
 from lakewarden.errors import LakewardenError
 from lakewarden.storage.open import open_store
 from tests.delta.hand_written import ID, HandWritten, bitmap, inline

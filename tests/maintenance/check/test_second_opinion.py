@@ -7,7 +7,7 @@ import json
 import pytest
 
 from lakewarden import Lakehouse
-from lakewarden.delta.replay.segment import commit_name
+from lakewarden.delta.replay.log_objects import commit_name
 from lakewarden.maintenance.check.scope import SECOND_OPINION, Finding
 from lakewarden.storage.location import local_path
 from lakewarden.storage.open import open_store

@@ -15,7 +15,7 @@ from lakewarden.base.faults import Reach, no_faults
 from lakewarden.base.scope import TableName
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.catalog.state.floor_entries import ON_STORAGES
-from lakewarden.delta.replay.segment import commit_name
+from lakewarden.delta.replay.log_objects import commit_name
 from lakewarden.errors import Corrupt
 from lakewarden.maintenance.engine import WorkEngine
 from lakewarden.maintenance.flush.run import flush_scopes

@@ -9,7 +9,7 @@ import pytest
 
 from lakewarden.base.clock import random_id
 from lakewarden.catalog.target import ScopeTarget
-from lakewarden.delta.parquet.column_ends import Bounds
+from lakewarden.delta.parquet.stats import Bounds
 from lakewarden.errors import Conflict, InvalidArgument, Unsupported
 from lakewarden.maintenance.optimize import OptimizeOptions
 from lakewarden.maintenance.optimize.procedure import plan_optimize, run_optimize

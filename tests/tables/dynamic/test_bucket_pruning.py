@@ -16,8 +16,7 @@ from lakewarden.base.scope import TableName
 from lakewarden.catalog.buckets import bucket_named, bucket_of
 from lakewarden.catalog.model import TableSchema
 from lakewarden.catalog.schema import declare
-from lakewarden.delta.reading.bounds import Bound
-from lakewarden.delta.reading.bucket_pruning import buckets_within
+from lakewarden.delta.reading.bounds import Bound, buckets_within
 from lakewarden.errors import Corrupt, Unsupported
 from lakewarden.sql.results import Result, ResultRows
 

@@ -19,7 +19,7 @@ from lakewarden.dagster.jobs.flush import flush_job
 from lakewarden.dagster.jobs.optimize import optimize_job
 from lakewarden.dagster.jobs.restore import restore_job
 from lakewarden.delta.reading.history import entries_below
-from lakewarden.delta.replay.segment import commit_name
+from lakewarden.delta.replay.log_objects import commit_name
 from tests.dagster.jobs.conftest import RunJob
 from tests.dagster.jobs.test_jobs import materialized, observed
 from tests.fixtures.bucket import path_of
