@@ -147,7 +147,8 @@ def scalar_of(text: str | None, kind: pa.DataType) -> Any:
 
 def filled(text: str | None, count: int, kind: pa.DataType) -> pa.Array[Any]:
     """The column of a file with that value. Raises as `scalar_of`."""
-    return pa.repeat(scalar_of(text, kind), count)
+    column: pa.Array[Any] = pa.repeat(scalar_of(text, kind), count)
+    return column
 
 
 def moment_of(text: str) -> datetime:
