@@ -34,9 +34,8 @@ from lakewarden.delta.replay.log_state import PASSED_OVER, replay
 from lakewarden.delta.row_rules import RowRule, check_rows, check_understood, rules_of
 from lakewarden.delta.table_contents import TableContents
 from lakewarden.errors import InvalidArgument, LakewardenError, Unsupported
-from lakewarden.storage.location import local_path
+from lakewarden.storage.location import delta_uri, local_path
 from lakewarden.storage.open import open_store
-from lakewarden.storage.options import delta_uri
 from lakewarden.storage.steps import Steps
 
 _APPEND: Mode = "Append"

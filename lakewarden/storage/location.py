@@ -12,7 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from lakewarden.errors import InvalidArgument
+from lakewarden.errors import InvalidArgument, Unsupported
 
 _S3 = frozenset({"s3", "s3a"})
 _AZURE = frozenset({"az", "abfs", "abfss"})
@@ -23,6 +23,9 @@ _CONTAINER = re.compile(rf"{_BUCKET.pattern}(@{_BUCKET.pattern})?")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 """Stores refuse these in names, and they would break a message in lines; half a surrogate pair is a byte that is no UTF-8."""
 _EXAMPLES = "a directory, s3://bucket/prefix, gs://bucket/prefix, az://container/prefix or abfss://container@account/prefix"
+
+_ESCAPE = re.compile(r"%[0-9A-Fa-f]{2}|\\")
+"""What deltalake reads as an escape in a path."""
 
 
 def canonical(uri: str) -> str:
@@ -109,3 +112,18 @@ def _masked(uri: str) -> str:
     scheme, _, rest = uri.partition("://")
     authority, slash, path = rest.partition("?")[0].partition("#")[0].partition("/")
     return f"{scheme}://{authority.rpartition('@')[2]}{slash}{path}"
+
+
+def delta_uri(uri: str) -> str:
+    """Returns the place in deltalake's form. Checked before anything is created, so this does not import deltalake.
+
+    Raises:
+        Unsupported: the path has a `%` and two hex digits, or a backslash: deltalake decodes them and uses another path.
+    """
+    path = local_path(uri)
+    place = uri if path is None else str(path)
+    if _ESCAPE.search(place):
+        raise Unsupported(
+            f"{place}: deltalake reads a % with two hex digits, and a backslash, as an escape; use a path without them"
+        )
+    return place

@@ -9,13 +9,11 @@ from __future__ import annotations
 
 import configparser
 import os
-import re
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
 from lakewarden.base.connection import Connection, Location
-from lakewarden.errors import StorageRefused, Unsupported
-from lakewarden.storage.location import local_path
+from lakewarden.errors import StorageRefused
 
 # The keys of a profile in AWS's shared credentials file. obstore does not read it: both libraries get them as options.
 _PROFILES = "~/.aws/credentials"
@@ -28,9 +26,6 @@ _BEFORE_PROFILES = (
     "AWS_SKIP_SIGNATURE",
 )
 """Variables that say where credentials come from, and so come before a file."""
-
-_ESCAPE = re.compile(r"%[0-9A-Fa-f]{2}|\\")
-"""What deltalake reads as an escape in a path."""
 
 
 def environment_has_keys(environment: Mapping[str, str]) -> bool:
@@ -177,21 +172,6 @@ def address_of(location: Location, environment: Mapping[str, str]) -> str:
         return f"{location} {_s3_named(location.connection, environment)[0]}".strip()
     named = location.connection.endpoint or " ".join(environment.get(name, "") for name in _ENDPOINTS)
     return f"{location} {named}".strip()
-
-
-def delta_uri(uri: str) -> str:
-    """Returns the place in deltalake's form. Checked before anything is created, so this does not import deltalake.
-
-    Raises:
-        Unsupported: the path has a `%` and two hex digits, or a backslash: deltalake decodes them and uses another path.
-    """
-    path = local_path(uri)
-    place = uri if path is None else str(path)
-    if _ESCAPE.search(place):
-        raise Unsupported(
-            f"{place}: deltalake reads a % with two hex digits, and a backslash, as an escape; use a path without them"
-        )
-    return place
 
 
 def delta_options(location: Location, environment: Mapping[str, str]) -> dict[str, str]:

@@ -42,10 +42,9 @@ from lakewarden.errors import (
 from lakewarden.log.logs import Logs
 from lakewarden.log.table_log import LogTerms, TableLog
 from lakewarden.storage.folders import Folders
-from lakewarden.storage.location import canonical, join
+from lakewarden.storage.location import canonical, delta_uri, join
 from lakewarden.storage.objects import Missing, ObjectStore
 from lakewarden.storage.open import open_store
-from lakewarden.storage.options import delta_uri
 from lakewarden.storage.paths import STATE, scope_path
 from lakewarden.storage.probe import probe_at_open
 from lakewarden.tables.keys.pending import PendingKeys

@@ -15,8 +15,8 @@ from lakewarden.base.connection import Location
 from lakewarden.delta.failures import delta_errors
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import Conflict, Corrupt, LakewardenError, StorageRefused, StorageUnavailable, Unsupported
+from lakewarden.storage.location import delta_uri
 from lakewarden.storage.open import open_store
-from lakewarden.storage.options import delta_uri
 from tests.delta.scopes import flush, people, target
 from tests.fixtures.lakes import eventual, make_notes, notes
 

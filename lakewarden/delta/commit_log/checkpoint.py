@@ -30,11 +30,11 @@ from lakewarden.delta.replay.log_objects import LAST_CHECKPOINT, LOG, LogFiles, 
 from lakewarden.delta.replay.log_state import replay
 from lakewarden.errors import Corrupt, LakewardenError
 from lakewarden.storage.clients import OUTAGES
-from lakewarden.storage.location import local_path
+from lakewarden.storage.location import delta_uri, local_path
 from lakewarden.storage.meter import count
 from lakewarden.storage.objects import Missing, ObjectStore, keys_of
 from lakewarden.storage.open import open_store
-from lakewarden.storage.options import delta_options, delta_uri
+from lakewarden.storage.options import delta_options
 
 _INTERVAL = 100
 """delta-rs's own, where the table says nothing."""

@@ -12,9 +12,8 @@ from lakewarden.catalog.changes import objects as changes
 from lakewarden.catalog.model import Catalog, Storage, StorageType
 from lakewarden.catalog.names import check_storage_id
 from lakewarden.errors import InUse, InvalidArgument, Unsupported
-from lakewarden.storage.location import canonical, join, within
+from lakewarden.storage.location import canonical, delta_uri, join, within
 from lakewarden.storage.open import open_store
-from lakewarden.storage.options import delta_uri
 from lakewarden.storage.owner import StorageOwner, check_same, claim, claim_for, naming
 from lakewarden.storage.paths import STATE, check_template
 from lakewarden.storage.probe import probe

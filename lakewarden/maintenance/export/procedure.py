@@ -30,10 +30,9 @@ from lakewarden.maintenance.procedure import AsAWhole
 from lakewarden.maintenance.request import Request
 from lakewarden.maintenance.workplace import Workplace
 from lakewarden.storage.disk import sync
-from lakewarden.storage.location import canonical, join, overlaps
+from lakewarden.storage.location import canonical, delta_uri, join, overlaps
 from lakewarden.storage.objects import Missing, ObjectStore
 from lakewarden.storage.open import open_store
-from lakewarden.storage.options import delta_uri
 from lakewarden.storage.owner import naming
 from lakewarden.storage.paths import check_user, encode
 from lakewarden.tables.warehouse import Warehouse, cold_tables, find_table
