@@ -87,21 +87,20 @@ def plan_path(job: str, op: str, config: Mapping[str, object]) -> str:
 
 
 def forms_for(trouble: Trouble, prefix: Sequence[str] = ()) -> Iterator[FilledForm]:
-    """Those that help, filled in for the examples, or the first of them."""
+    """Those that help, filled in for the examples, or the first of them; of ids that are in no link only what names no user."""
     first = trouble.examples[0]
     table, user = str(first.table), first.user
-    if not all(_PLAIN.fullmatch(scope.user or "") for scope in trouble.examples):
-        return
+    plain = all(_PLAIN.fullmatch(scope.user or "") for scope in trouble.examples)
     match trouble.severity:
         case "away":
             yield FilledForm("check", form_path(definition_name(prefix, "check_all_job"), "check_all", {"quick": True}))
-        case "broken":
+        case "broken" if plain:
             config = {"table": table} if user is None else {"table": table, "user": user}
             yield FilledForm("repair", form_path(definition_name(prefix, "repair_job"), "repair", config))
-        case "failed check":
+        case "failed check" if plain:
             job = table_definition_name(prefix, "restore", first.table)
             yield FilledForm("restore", form_path(job, RESTORE, {"to": ""}, user))
-        case "late" | "waiting":
+        case "late" | "waiting" if plain:
             users = [scope.user for scope in trouble.examples if scope.user is not None]
             yield FilledForm("flush", form_path(definition_name(prefix, "flush_job"), "flush", {"scopes": {table: users}}))
         case "many files":

@@ -113,6 +113,13 @@ def test_links_fill_the_forms_that_help(fleet: Fleet) -> None:
     assert yaml.safe_load(forms["compact_job"]["config"]) == {"ops": {"compact": {"config": {"tables": [NOTES]}}}}
 
 
+def test_an_id_that_is_in_no_link_keeps_back_no_form_without_users(fleet: Fleet) -> None:
+    """It is among those with many small files, and is late itself."""
+    forms = {urlsplit(link).path.split("/")[2] for link in Page(fleet_page(fleet)).links if "guess" in link}
+    assert {"compact_job", "optimize_job"} <= forms
+    assert "flush_job" not in forms
+
+
 def test_page_rows_and_metrics_say_the_same(fleet: Fleet) -> None:
     whole, rows = warehouse_row(fleet), {one.name: table_row(one) for one in fleet.tables}
     text = Page(fleet_page(fleet)).text
