@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -34,6 +35,7 @@ class _Reader:
         self.most = max(self.most, self.running)
         if len(data) > len(_SHORT):
             assert self.let_go.wait(5)
+            time.sleep(0.1)  # for others to come in, if they are let in
         self.running -= 1
         return msgspec.json.decode(data, type=kind, strict=strict)
 
