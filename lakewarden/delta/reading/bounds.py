@@ -16,9 +16,7 @@ import pyarrow.compute as pc
 
 from lakewarden.catalog.buckets import bucket_named, bucket_of
 from lakewarden.catalog.model import TableSchema
-from lakewarden.delta.parquet.files import DataFile
 from lakewarden.delta.partitions import Partition, value_of
-from lakewarden.delta.table import ScopeTable
 
 if TYPE_CHECKING:
     from lakewarden.delta.parquet.files import DataFile

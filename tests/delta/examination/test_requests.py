@@ -269,5 +269,5 @@ def test_a_log_with_an_empty_commit_is_read(table: HandWritten, copied: Callable
 def test_a_deep_look_reads_the_log(table: HandWritten, copied: Callable[[HandWritten], Copy]) -> None:
     with_checksum(table)
     seen, spent = copied(table).look(deep=True)
-    # the checkpoint, the pointer, four commits; two footers in two requests each, one vector
-    assert (seen.verdict, seen.read, spent) == ("sound", "log", {"GET": 6 + 2 * 2 + 1})
+    # the checkpoint, the pointer, four commits; two footers, one vector
+    assert (seen.verdict, seen.read, spent) == ("sound", "log", {"GET": 6 + 2 + 1})
