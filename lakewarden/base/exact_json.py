@@ -170,7 +170,7 @@ def raw(value: object) -> msgspec.Raw:
     """As `enc_hook` of `msgspec.json`, writes a `JsonNumber` as it was read."""
     if isinstance(value, JsonNumber):
         return msgspec.Raw(value.text.encode())
-    raise NotImplementedError(f"{value.__class__.__name__} has no form in JSON")
+    raise NotImplementedError(f"{value.__class__.__name__} has no form in JSON")  # the error that msgspec asks of a hook
 
 
 def encode(value: object) -> str:

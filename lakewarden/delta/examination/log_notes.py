@@ -46,8 +46,8 @@ def history_gaps(files: LogFiles) -> Iterator[Note]:
 def lost_end(listing: TableListing) -> Iterator[Note]:
     """A version above the newest one of which the checksum or a compaction is left: both are written behind the commit."""
     files = listing.log_files
-    told = [leading_version(name) or 0 for name in listing.log if name.endswith(".crc")]
-    lost = max([*told, *(last for _, last in files.compactions)], default=0)
+    checksums = [leading_version(name) or 0 for name in listing.log if name.endswith(".crc")]
+    lost = max([*checksums, *(last for _, last in files.compactions)], default=0)
     # a catalog publishes commits later than it has them
     if files.newest is not None and not files.staged and files.newest < lost <= LAST_VERSION:
         detail = f"commit {lost} is missing: its checksum or a compaction is there, and {files.newest} is the newest"
