@@ -16,6 +16,7 @@ from pathlib import Path
 from statistics import median
 
 from benchmarks import data, quiet
+from benchmarks.measuring.memory import peak_bytes
 from benchmarks.measuring.page import Section, Table
 from benchmarks.measuring.scale import Scale
 from lakewarden.base.setting_sections import FlushSettings, LogSettings
@@ -91,7 +92,7 @@ def once(what: str, uri: str, users: int) -> None:
     }
     with Lakehouse.open(uri, settings=settings) as lake:
         taken = doing[what](lake, users)
-    print(json.dumps([median(taken), quiet.peak()]))
+    print(json.dumps([median(taken), peak_bytes() / (1 << 20)]))
 
 
 def _write(lake: Lakehouse, users: int) -> list[float]:

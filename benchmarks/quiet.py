@@ -21,6 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks import data
+from benchmarks.measuring.memory import peak_bytes
 from benchmarks.measuring.page import Section, Table
 from benchmarks.measuring.scale import Scale
 from lakewarden.base.clock import system_clock, to_millis
@@ -142,7 +143,7 @@ def _measured(act: Callable[[], bool], requests: Callable[[], int]) -> Cost:
     quiet = act()
     taken = time.process_time() - began
     assert quiet, "there was something to do"
-    return Cost(taken, peak(), requests() - before)
+    return Cost(taken, peak_bytes() / (1 << 20), requests() - before)
 
 
 def _skipped(reports: list[ScopeReport]) -> bool:
@@ -212,9 +213,3 @@ def _counter() -> Callable[[], int]:
     for name in ("create", "put", "get", "get_range", "list", "delete"):
         counted(name)
     return lambda: requests
-
-
-def peak() -> float:
-    """Megabytes; not `ru_maxrss`, which a process inherits from the one that started it."""
-    (line,) = (line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
-    return int(line.split()[1]) / 1024

@@ -7,6 +7,7 @@ import resource
 import sys
 from time import perf_counter
 
+from benchmarks.measuring.memory import peak_bytes
 from lakewarden.client import Lakehouse
 
 
@@ -14,9 +15,9 @@ def main(uri: str, table: str) -> None:
     start = perf_counter()
     with Lakehouse.open(uri) as lake:
         report = lake.ingest(table)
-    own, children = (resource.getrusage(who).ru_maxrss << 10 for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    children = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss << 10
     found = {"seconds": perf_counter() - start, "rows": report.rows, "ingested": report.ingested, "rejected": report.rejected}
-    print(json.dumps({**found, "own": own, "children": children}))
+    print(json.dumps({**found, "own": peak_bytes(), "children": children}))
 
 
 if __name__ == "__main__":

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ParamSpec
 
+from benchmarks.measuring.memory import peak_bytes
 from benchmarks.measuring.timing import quiet_seconds
 
 P = ParamSpec("P")
-
-_PEAK = re.compile(r"VmHWM:\s+(\d+) kB")
 
 
 @dataclass(frozen=True)
@@ -81,13 +79,7 @@ def _forget_peaks() -> None:
 
 def _peak_mib(*, jvm: bool) -> float:
     """The sum over the processes, which is no less than the highest sum."""
-    total = 0
-    for member in _family():
-        with suppress(OSError):  # it ended
-            status = Path(f"/proc/{member.pid}/status").read_text(encoding="utf-8", errors="replace")
-            if member.is_jvm is jvm and (found := _PEAK.search(status)):
-                total += int(found[1])
-    return total / 1024
+    return sum(peak_bytes(member.pid) for member in _family() if member.is_jvm is jvm) / (1 << 20)
 
 
 def _family() -> Iterator[Member]:

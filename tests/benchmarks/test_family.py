@@ -1,6 +1,10 @@
-"""The processor time of a family of processes, of which some end meanwhile."""
+"""The processor time and memory of processes, of which some end meanwhile."""
+
+import subprocess
+import sys
 
 from benchmarks.measuring.family import Member, ticks_between
+from benchmarks.measuring.memory import peak_bytes
 
 
 def member(pid: int, parent: int, own: int, waited: int = 0) -> Member:
@@ -22,3 +26,11 @@ def test_a_child_that_no_process_waited_for_takes_nothing_off() -> None:
 def test_a_grandchild_counts_by_the_ancestor_that_is_left() -> None:
     before = [member(1, 0, 100), member(2, 1, 40), member(3, 2, 20)]
     assert ticks_between(before, [member(1, 0, 105, waited=75)]) == 20
+
+
+def test_a_small_process_of_a_large_one_is_small() -> None:
+    held = b"x" * (512 << 20)
+    asks = "from benchmarks.measuring.memory import peak_bytes; print(peak_bytes())"
+    done = subprocess.run([sys.executable, "-c", asks], check=True, capture_output=True, text=True)
+    assert 1 << 20 < int(done.stdout) < len(held) // 2
+    assert peak_bytes() > len(held)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import resource
 import subprocess
 import sys
 from itertools import count
@@ -14,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
+from benchmarks.measuring.memory import peak_bytes
 from lakewarden import Column, Lakehouse
 from lakewarden.base.scope import Scope, TableName
 from lakewarden.base.setting_sections import LoadSettings, LogSettings, MaintenanceSettings
@@ -219,14 +219,14 @@ def _bad(directory: Path) -> str:
 @pytest.mark.parametrize("table", ["n.plain", "n.mine"])
 def test_memory_does_not_grow_with_the_file(tmp_path: Path, table: str) -> None:
     peaks: list[int] = []
-    for groups in (2, 26):
+    for groups in (8, 104):  # the buffers of Arrow and of the engine are full behind the first few
         path = tmp_path / f"{groups}.parquet"
         rows = pa.table({"id": pa.array(range(1 << 16)), "name": pa.array(["x" * 30] * (1 << 16))})
         with pq.ParquetWriter(path, rows.schema) as writer:
             for _ in range(groups):
                 writer.write_table(rows)
         peaks.append(_peak_of_load(tmp_path / f"w{groups}", table, path))
-    assert peaks[1] < peaks[0] + (24 << 20), "of 60 MiB more of rows"
+    assert peaks[1] < peaks[0] + (64 << 20), "of 230 MiB more of rows"
 
 
 def _peak_of_load(warehouse: Path, table: str, path: Path) -> int:
@@ -248,7 +248,7 @@ def load_alone(warehouse: str, table: str, path: str) -> None:
     with Lakehouse.open(warehouse, settings=small) as lake:
         make_tables(lake)
         load(lake, table, path, user="u" if table == "n.mine" else None)
-    sys.stdout.write(str(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10))
+    sys.stdout.write(str(peak_bytes()))
 
 
 @pytest.mark.disk

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import resource
 import subprocess
 import sys
 import tempfile
@@ -11,6 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from benchmarks.measuring.memory import peak_bytes
 from lakewarden import Lakehouse
 from lakewarden.base.setting_sections import LogSettings, SqlSettings
 from lakewarden.base.settings import Settings
@@ -232,4 +232,4 @@ def insert_alone(warehouse: str, name: str, rows: str) -> None:
         (found,) = lake.sql(f"INSERT INTO {name} {query}")
         assert isinstance(found, AffectedRows)
         assert found.rows == int(rows)
-    sys.stdout.write(str(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10))
+    sys.stdout.write(str(peak_bytes()))

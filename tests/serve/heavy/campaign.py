@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -16,6 +15,7 @@ from random import Random
 
 import httpx
 
+from benchmarks.measuring.memory import peak_bytes
 from lakewarden import Lakehouse
 from lakewarden.serve.tokens import operator_token
 from lakewarden.sql.query_engine.workers.messages import overall
@@ -68,13 +68,13 @@ def search(place: Path, seed: int, statements: int) -> Found:
     with served(str(place / "w"), tokens, environment={**os.environ, **_ENVIRONMENT}) as server:
         for user in users:
             assert _sent(server, user, "SELECT * FROM app.t")[0] == 200
-        before, worker_before = _peak(server.pid), _peak_of_workers(server.pid)
+        before, worker_before = peak_bytes(server.pid), _peak_of_workers(server.pid)
         with _watched(server.pid, found), ThreadPoolExecutor(_SENDERS) as pool:
             for _ in pool.map(lambda number: _try(server, users[number % _SENDERS], seed + number, found), range(statements)):
                 pass
         for user in users:
             assert _sent(server, user, "SELECT id FROM app.t WHERE id = 1")[0] == 200
-        found.server_bytes = _peak(server.pid) - before
+        found.server_bytes = peak_bytes(server.pid) - before
         found.worker_bytes -= worker_before
     return found
 
@@ -125,7 +125,7 @@ def _watched(server: int, found: Found) -> Iterator[None]:
 def _peak_of_workers(server: int) -> int:
     """The highest memory that one of the server's workers had so far, in bytes."""
     tasks = Path(f"/proc/{server}/task").iterdir()
-    return max((_peak(child) for task in tasks for child in _children(task)), default=0)
+    return max((peak_bytes(child) for task in tasks for child in _children(task)), default=0)
 
 
 def _children(task: Path) -> list[int]:
@@ -133,16 +133,6 @@ def _children(task: Path) -> list[int]:
         return [int(word) for word in (task / "children").read_text().split()]
     except (FileNotFoundError, ProcessLookupError):
         return []  # a thread that has ended
-
-
-def _peak(process: int) -> int:
-    """The highest memory of a process so far, in bytes; 0 of one that has ended."""
-    try:
-        status = Path(f"/proc/{process}/status").read_text()
-    except (FileNotFoundError, ProcessLookupError):
-        return 0
-    line = re.search(r"VmHWM:\s+(\d+) kB", status)
-    return int(line[1]) << 10 if line is not None else 0
 
 
 def beyond(found: Found) -> list[str]:

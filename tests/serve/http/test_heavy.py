@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -13,6 +12,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from benchmarks.measuring.memory import peak_bytes
 from lakewarden import Lakehouse
 from lakewarden.serve.tokens import operator_token
 from tests.serve.process import Served, served
@@ -63,13 +63,6 @@ def server(tmp_path: Path) -> Iterator[Served]:
         yield started
 
 
-def _peak(process: int) -> int:
-    """The highest memory of a process so far, in bytes."""
-    found = re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{process}/status").read_text())
-    assert found is not None
-    return int(found[1]) << 10
-
-
 def test_each_ends_as_an_error_with_a_code_and_others_are_answered(server: Served) -> None:
     over = threading.Event()
 
@@ -87,7 +80,7 @@ def test_each_ends_as_an_error_with_a_code_and_others_are_answered(server: Serve
 
     with server.client("heavy") as client, ThreadPoolExecutor(_OTHERS) as pool:
         assert client.post("/v1/api/sql", json={"sql": "SELECT * FROM app.t"}).status_code == 200
-        before = _peak(server.pid)
+        before = peak_bytes(server.pid)
         others = [pool.submit(look_up, f"u{number}") for number in range(_OTHERS)]
         try:
             ended = {name: client.post("/v1/api/sql", json={"sql": text}) for name, text in _statements().items()}
@@ -98,7 +91,7 @@ def test_each_ends_as_an_error_with_a_code_and_others_are_answered(server: Serve
         **dict.fromkeys(_NAMED, (422, "UNSUPPORTED")),
         **dict.fromkeys(_LONG, (400, "INVALID_ARGUMENT")),
     }
-    assert _peak(server.pid) - before <= 2 * _RESULT + _BODY + _OVERSHOOT
+    assert peak_bytes(server.pid) - before <= 2 * _RESULT + _BODY + _OVERSHOOT
 
 
 @pytest.mark.night
@@ -110,9 +103,9 @@ def test_a_large_answer_is_sent_without_being_held_as_objects(tmp_path: Path) ->
     with served(place, tokens, environment=os.environ) as server, server.client("ann") as client:
         query = {"sql": "SELECT 1 AS one; SELECT range AS n FROM range(3000000)"}
         assert client.post("/v1/api/sql", json={"sql": "SELECT range AS n FROM range(10)"}).status_code == 200
-        before = _peak(server.pid)
+        before = peak_bytes(server.pid)
         answer = client.post("/v1/api/sql", json=query)
-        after = _peak(server.pid)
+        after = peak_bytes(server.pid)
     one, many = answer.json()["results"]
     assert one == {"columns": ["one"], "rows": [{"one": 1}]}
     assert [row["n"] for row in many["rows"]] == list(range(3_000_000))

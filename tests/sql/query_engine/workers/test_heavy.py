@@ -21,6 +21,7 @@ _PLAIN = 256 << 20
 _RUN = """
 import json, resource, sys, threading
 from concurrent.futures import ThreadPoolExecutor
+from benchmarks.measuring.memory import peak_bytes
 from lakewarden import Lakehouse, Settings
 from lakewarden.errors import LakewardenError
 from lakewarden.base.settings import SqlSettings
@@ -31,7 +32,7 @@ settings = SqlSettings(memory_bytes=memory, result_bytes=result, timeout_seconds
 outcomes = {}
 with Lakehouse.open(place, settings=Settings(sql=settings)) as lake:
     lake.session(user="nobody", role="anonymous").sql("SELECT 1")
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    before = peak_bytes()
 
     def run(name):
         try:
@@ -42,9 +43,9 @@ with Lakehouse.open(place, settings=Settings(sql=settings)) as lake:
 
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(run, names))
-    after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    after = peak_bytes()
 children = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
-print(json.dumps({"outcomes": outcomes, "grown": (after - before) << 10, "child": children << 10}))
+print(json.dumps({"outcomes": outcomes, "grown": after - before, "child": children << 10}))
 """
 
 
