@@ -53,6 +53,8 @@ class TableMaintenance(ByScope, Generic[Taken]):
     commits: ClassVar[str]
     """The operation that its commits are stamped with."""
     takes: type[Taken]
+    may_follow_freeze: ClassVar[bool] = True
+    """Whether a commit of it may follow the freeze of a move: its version then stays at the old place."""
 
     @abstractmethod
     def plan(self, target: ScopeTarget, options: Taken, *, clock: Clock) -> ScopeWork:
@@ -220,7 +222,7 @@ def maintain_targets(run: MaintenanceRun[Taken], targets: Sequence[ScopeTarget],
     errors = ((target, refused.get(target.scope)) for target in targets)
     reports = [next(done) if error is None else failed_report(target, does.operation, error, now) for target, error in errors]
     sync({report.uri for report in reports if report.outcome == "done"})
-    reports = _noted(warehouse, targets, reports)
+    reports = _noted(run, targets, reports)
     if not run.dry_run:
         does.finish(warehouse, run.catalog, targets, now)
     return reports
@@ -238,19 +240,19 @@ def _refused(run: MaintenanceRun[Taken], targets: Sequence[ScopeTarget]) -> Mapp
     return {**run.does.refused(run.at.warehouse, targets, run.options), **away}
 
 
-def _noted(warehouse: Warehouse, targets: Sequence[ScopeTarget], reports: Sequence[ScopeReport]) -> list[ScopeReport]:
+def _noted(run: MaintenanceRun[Taken], targets: Sequence[ScopeTarget], reports: Sequence[ScopeReport]) -> list[ScopeReport]:
     """The reports; those whose new versions could not be recorded on the floors become failed.
 
     A commit may have followed a freeze, and then its version stays at the old place: so moved scopes are checked afterwards.
     A move that this check misses has seen the record.
     """
-    pairs = list(zip(targets, reports, strict=True))
+    warehouse, pairs = run.at.warehouse, list(zip(targets, reports, strict=True))
     now = warehouse.clock()
     seen = ((target, report, known_of(target, report, now)) for target, report in pairs)
     found = [(report.outcome, FloorNote(target, known)) for target, report, known in seen if known is not None]
     noted = [one for outcome, one in found if outcome == "done"]
     unnoted = raise_floors(noted)
-    if noted:
+    if noted and run.does.may_follow_freeze:
         forget_moved(warehouse, noted)
     looked = [one for outcome, one in found if outcome != "done"]
     if any(is_news(one.known, one.target.known) for one in looked):

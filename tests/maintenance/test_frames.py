@@ -78,7 +78,7 @@ def _reads(call: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -> int:
 def test_a_restore_is_few_frames_from_its_plan_and_reads_the_catalog_once(
     lake: Lakehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its apply reads it once more behind the commit: whether the scope was moved meanwhile."""
+    """So does its apply, one that flushes first too; a run without a plan reads it once."""
     for text in ("first", "second"):
         lake.table(NOTES).write(notes({1: text}), user="ann")
         lake.flush()
@@ -87,5 +87,10 @@ def test_a_restore_is_few_frames_from_its_plan_and_reads_the_catalog_once(
     (stack,) = stacks
     assert len(stack) <= 9, stack
     (report,) = lake.restore(NOTES, user="ann", version=0)
-    assert _reads(lambda: lake.apply(report.plan_id), monkeypatch) == 2
+    assert _reads(lambda: lake.apply(report.plan_id), monkeypatch) == 1
     assert lake.table(NOTES).history(user="ann")[0].version == 2
+    lake.table(NOTES).write(notes({2: "third"}), user="ann")
+    (report,) = lake.restore(NOTES, user="ann", version=1)
+    assert _reads(lambda: lake.apply(report.plan_id), monkeypatch) == 1
+    assert lake.table(NOTES).history(user="ann")[0].version == 4
+    assert _reads(lambda: lake.restore(NOTES, user="ann", version=0, dry_run=False), monkeypatch) == 1

@@ -23,13 +23,14 @@ from lakewarden.delta.parquet.files import TABLE_KEY, USER_KEY
 from lakewarden.delta.scope import open_scope
 from lakewarden.errors import Conflict, Corrupt
 from lakewarden.log.objects import names
+from lakewarden.maintenance import maintain
 from lakewarden.maintenance.flush.run import flush_scopes
 from lakewarden.maintenance.flush_task import FlushTask
 from lakewarden.maintenance.move.run import Mover, move_scope
 from lakewarden.storage.steps import Steps
 from lakewarden.tables.client import TableClient
 from lakewarden.tables.fanout import R, SizedWork, T, in_process
-from lakewarden.tables.floors import FloorNote, forget, forget_moved, raise_floors
+from lakewarden.tables.floors import FloorNote, UnwrittenFloors, forget, forget_moved, raise_floors
 from tests.fixtures.lakes import NOTES, eventual, make_notes, notes, strong
 from tests.maintenance.steps import Died, dies
 
@@ -344,6 +345,30 @@ def test_a_version_that_is_noted_behind_the_move_is_not_missed(place: Path, lake
     table.write(notes({9: "x"}), user="ann")
     _flush(lake)
     assert _bad(lake) == set()
+
+
+def test_a_restore_that_is_noted_behind_the_move_is_not_missed(
+    place: Path, lake: Lakehouse, table: TableClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It never commits behind the freeze: its version comes along, and its note needs no look whether the scope was moved."""
+    lake.create_storage("cold", type="filesystem", base=str(place.parent / "cold"))
+
+    def late(noted: Sequence[FloorNote]) -> UnwrittenFloors:
+        if noted:
+            monkeypatch.undo()
+            assert _codes(lake.move(NOTES, "cold")) == ["done"]
+        return raise_floors(noted)
+
+    monkeypatch.setattr(maintain, "raise_floors", late)
+    assert _codes(lake.restore(NOTES, user="ann", version=0, dry_run=False)) == ["done"]
+    known = _target(lake).known
+    assert known is not None
+    assert (known.version, known.rows, known.forgotten) == (3, 1, False)
+    assert eventual(table, "ann") == {0: "text"}
+    table.write(notes({9: "x"}), user="ann")
+    _flush(lake)
+    assert _bad(lake) == set()
+    assert eventual(table, "ann") == {0: "text", 9: "x"}
 
 
 # A state that is older than the data, and data that is older than the state

@@ -34,7 +34,7 @@ class Flush(ByScope):
 
     def apply(self, at: Workplace, catalog: Catalog, plan: Plan, job_id: str) -> list[ScopeReport]:
         still = standing(at.warehouse, catalog, plan)
-        return _apply(at, still.lines, plan.plan_id, job_id) + still.refused
+        return _apply(at, still.lines, plan.plan_id, FlushJob(job_id, catalog)) + still.refused
 
 
 def flush_exactly(at: Workplace, scopes: Collection[Scope]) -> list[ScopeReport]:
@@ -94,14 +94,14 @@ def _flush(
     return reports
 
 
-def _apply(at: Workplace, planned: Sequence[ScopePlan], plan_id: str, job_id: str) -> list[ScopeReport]:
+def _apply(at: Workplace, planned: Sequence[ScopePlan], plan_id: str, job: FlushJob) -> list[ScopeReport]:
     """Flushes the planned rows; later ones stay in the log. Rows that were flushed since count as done."""
     if not planned:
         return []
     lines = {line.scope: line for line in planned}
     upto = Upto(plan_id, {line.log_id: line.end for line in planned if line.end is not None})
     run, large = at.engine.run, at.engine.flush_large
-    flushed = flush_scopes(at.warehouse, run, large, Only(lines.keys()), job=FlushJob(job_id), upto=upto)
+    flushed = flush_scopes(at.warehouse, run, large, Only(lines.keys()), job=job, upto=upto)
     made = {report.scope: report for report in flushed if report.outcome != "skipped"}
     unread = [report for report in flushed if report.fault and report.scope not in lines]
     now, before = at.warehouse.clock(), "its rows were already flushed"

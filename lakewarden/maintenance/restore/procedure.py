@@ -32,6 +32,7 @@ class RestoreProcedure(TableMaintenance[RestoreOptions]):
     operation = "restore"
     commits = RESTORE
     takes = RestoreOptions
+    may_follow_freeze = False  # it commits on the snapshot that it read and found open, as a flush does
 
     plan = staticmethod(plan_restore)
     replan = staticmethod(replan_restore)
@@ -160,7 +161,7 @@ class TableRewind:
         at, plan_id = self.run.at, self.run.plan_id
         upto = Upto(plan_id, {self.view.log_id: self._end}) if plan_id else None
         flush, large = at.engine.run, at.engine.flush_large
-        return flush_scopes(at.warehouse, flush, large, Only(scopes), job=FlushJob(self.run.job_id), upto=upto)
+        return flush_scopes(at.warehouse, flush, large, Only(scopes), job=FlushJob(self.run.job_id, self.run.catalog), upto=upto)
 
     def _discard(self, targets: Sequence[ScopeTarget]) -> list[ScopeReport]:
         """Restores and drops pending rows: the restoring commit itself settles them, so a flush that has read them is refused."""

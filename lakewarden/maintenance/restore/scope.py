@@ -26,7 +26,7 @@ from lakewarden.delta.reading.past import missing, versions_left
 from lakewarden.delta.scope import open_scope
 from lakewarden.delta.table import ScopeTable
 from lakewarden.delta.timeline import DatedLog, Timeline, read_timeline
-from lakewarden.errors import Conflict, InvalidArgument, Moved, NotFound, Unsupported
+from lakewarden.errors import Conflict, InvalidArgument, NotFound, Unsupported
 from lakewarden.maintenance.plans.scope_work import ScopeWork, check_fresh, unmoved
 from lakewarden.maintenance.plans.still_planned import check_version, planned_table
 from lakewarden.maintenance.restore import RestoreOptions
@@ -87,6 +87,26 @@ def plan_restore(target: ScopeTarget, options: RestoreOptions, *, clock: Clock) 
     table = open_scope(target)
     if table is None:
         raise without_table(target.scope)
+    return _plan_from(target, options, table, now)
+
+
+def replan_restore(
+    target: ScopeTarget, options: RestoreOptions, planned: ScopePlan, plan_id: str, *, clock: Clock
+) -> RestoreWork:
+    """Plans again, to the planned version, on the same version; or on the flush that its apply started with.
+
+    Raises:
+        Moved: the table is at another version.
+        NotFound, Unsupported: as `plan_restore`.
+    """
+    now = clock()
+    table = planned_table(target, planned)
+    check_version(table, planned, plan_id)
+    to = RestoreOptions(version=int(planned.parameters["version"]), discard_to=options.discard_to)
+    return replace(_plan_from(target, to, table, now), parameters=planned.parameters)
+
+
+def _plan_from(target: ScopeTarget, options: RestoreOptions, table: ScopeTable, now: datetime) -> RestoreWork:
     # Another writer's columns are replaced with every file; ours have to be able to take rows.
     if not _foreign(target, table):
         table.check_takes_rows(target.schema)
@@ -104,24 +124,6 @@ def plan_restore(target: ScopeTarget, options: RestoreOptions, *, clock: Clock) 
     if lost := missing(source.files(), present):
         raise _gone(target, table, timeline, present, f"{len(lost)} of the files of version {to} are missing")
     return _plan(target, options, table, source, timeline, now)
-
-
-def replan_restore(
-    target: ScopeTarget, options: RestoreOptions, planned: ScopePlan, plan_id: str, *, clock: Clock
-) -> RestoreWork:
-    """Plans again, to the planned version, on the same version; or on the flush that its apply started with.
-
-    Raises:
-        Moved: the table is at another version.
-        NotFound, Unsupported: as `plan_restore`.
-    """
-    table = planned_table(target, planned)
-    check_version(table, planned, plan_id)
-    to = RestoreOptions(version=int(planned.parameters["version"]), discard_to=options.discard_to)
-    plan = plan_restore(target, to, clock=clock)
-    if plan.version != table.version:
-        raise Moved(f"{planned.scope} moved to version {plan.version} while its restore was applied; plan again")
-    return replace(plan, parameters=planned.parameters)
 
 
 def run_restore(
