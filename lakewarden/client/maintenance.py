@@ -74,11 +74,12 @@ class MaintenanceCalls(Noun):
         from lakewarden.maintenance.repair.procedure import as_reports, damage, repaired
 
         request = check_request(new_request("repair", () if table is None else (table,), user=user, restored=restored))
-        at = self._parts.operator
+        at, planned_at = self._parts.operator, self._parts.warehouse.clock()
+        catalog = at.warehouse.catalog.read()
         if not dry_run:
-            return with_uploads(at.warehouse, repaired(at, request))
-        planned_at, found = at.warehouse.clock(), damage(at, request)
-        plan_id = at.kept(request, as_reports(at.warehouse, found), planned_at, at.warehouse.catalog.read()).plan_id
+            return with_uploads(at.warehouse, repaired(at, catalog, request))
+        found = damage(at, catalog, request)
+        plan_id = at.kept(request, as_reports(at.warehouse, catalog, found), planned_at, catalog).plan_id
         return [replace(one, plan_id=plan_id) for one in found]
 
     def flush(self, *tables: str, user: str | None = None, metadata: Metadata | None = None) -> list[ScopeReport]:

@@ -15,7 +15,7 @@ from lakewarden.maintenance.plans.value import Plan, plan_of
 from lakewarden.maintenance.procedure import ByScope
 from lakewarden.maintenance.repair import RepairOptions
 from lakewarden.maintenance.repair.report import RepairReport, outcome_of
-from lakewarden.maintenance.repair.run import Key, RepairRequest, key_of, repair
+from lakewarden.maintenance.repair.run import Key, key_of, repair
 from lakewarden.maintenance.request import Request
 from lakewarden.maintenance.workplace import Workplace
 from lakewarden.tables.fanout import Run
@@ -24,9 +24,8 @@ from lakewarden.tables.warehouse import Warehouse, find_table
 # Plans of repairs: a line for each scope, log and floor that is damaged; applied where what would be done is still the same.
 
 
-def as_reports(warehouse: Warehouse, found: Sequence[RepairReport]) -> list[ScopeReport]:
+def as_reports(warehouse: Warehouse, catalog: Catalog, found: Sequence[RepairReport]) -> list[ScopeReport]:
     """What of a repair a plan keeps: what is wrong, and what would come of it."""
-    catalog = warehouse.catalog.read()
     return [_report(warehouse, catalog, one) for one in found]
 
 
@@ -62,14 +61,15 @@ def apply_repair(warehouse: Warehouse, catalog: Catalog, run: Run, plan: Plan, j
     """
     gone = [line for line in plan.scopes if not _stands(catalog, line)]
     lines = {_key(line): line for line in plan.scopes if line not in gone}
-    names = tuple(sorted({line.table for line in lines.values()}))
-    request = RepairRequest(names, plan.request.user, restored=plan.request.options_of(RepairOptions).restored)
-    now = _lines(warehouse, repair(warehouse, run, replace(request, dry_run=True), job_id)) if lines else {}
+    request = replace(plan.request, tables=tuple(sorted({line.table for line in lines.values()})))
+    looked = repair(warehouse, catalog, run, request, job_id, frozenset()) if lines else []
+    now = _lines(warehouse, catalog, looked)
     # Looked at again and compared whole: damage that changed since the plan may cost other rows than it showed.
     same = {key for key, line in lines.items() if now.get(key) == line}
-    found = repair(warehouse, run, request, job_id, frozenset(same)) if same else []
+    catalog = warehouse.catalog.read()  # a look at many scopes takes its time
+    found = repair(warehouse, catalog, run, request, job_id, frozenset(same)) if same else []
     at = warehouse.clock()
-    reports = zip(found, as_reports(warehouse, found), strict=True)
+    reports = zip(found, as_reports(warehouse, catalog, found), strict=True)
     done = {key_of(one): report for one, report in reports if key_of(one) in same}
     held = [line.failed("repair", Moved(f"{line.table} was dropped since; plan again"), at) for line in gone]
     return [done.get(key) or _refused(line, now, at) for key, line in lines.items()] + held
@@ -86,10 +86,9 @@ def _stands(catalog: Catalog, line: ScopePlan) -> bool:
     return table is not None and not table.dropping and table.log_id == line.log_id
 
 
-def _lines(warehouse: Warehouse, found: Sequence[RepairReport]) -> dict[Key, ScopePlan]:
+def _lines(warehouse: Warehouse, catalog: Catalog, found: Sequence[RepairReport]) -> dict[Key, ScopePlan]:
     """What a plan would keep of the damage."""
-    catalog = warehouse.catalog.read()
-    reports = zip(found, as_reports(warehouse, found), strict=True)
+    reports = zip(found, as_reports(warehouse, catalog, found), strict=True)
     return {
         key_of(one): plan_of(report, _table(catalog, one.scope.table).log_id)
         for one, report in reports
@@ -111,34 +110,30 @@ def _key(line: ScopePlan) -> Key:
 
 class Repair(ByScope):
     def look(self, at: Workplace, catalog: Catalog, request: Request) -> list[ScopeReport]:
-        return as_reports(at.warehouse, damage(at, request))
+        return as_reports(at.warehouse, catalog, damage(at, catalog, request))
 
     def run(self, at: Workplace, catalog: Catalog, request: Request, job_id: str | None = None) -> list[ScopeReport]:
-        return as_reports(at.warehouse, repaired(at, request, job_id))
+        return as_reports(at.warehouse, catalog, repaired(at, catalog, request, job_id))
 
     def apply(self, at: Workplace, catalog: Catalog, plan: Plan, job_id: str) -> list[ScopeReport]:
         return apply_repair(at.warehouse, catalog, at.engine.run, plan, job_id)
 
 
-def damage(at: Workplace, request: Request) -> list[RepairReport]:
+def damage(at: Workplace, catalog: Catalog, request: Request) -> list[RepairReport]:
     """What a repair would do; changes nothing."""
-    return repair(at.warehouse, at.engine.run, _wanted(request, dry_run=True), at.new_job_id("repair"))
+    return repair(at.warehouse, catalog, at.engine.run, request, at.new_job_id("repair"), frozenset())
 
 
-def repaired(at: Workplace, request: Request, job_id: str | None = None) -> list[RepairReport]:
+def repaired(at: Workplace, catalog: Catalog, request: Request, job_id: str | None = None) -> list[RepairReport]:
     """Raises as `maintenance.repair.run.repair`."""
     started = at.warehouse.clock()
     own = job_id or at.new_job_id("repair")
-    found = repair(at.warehouse, at.engine.run, _wanted(request, dry_run=False), own)
+    found = repair(at.warehouse, catalog, at.engine.run, request, own)
     if job_id is None and any(one.outcome in ("done", "failed") for one in found):
         parameters = request.scopes | {"restored": str(request.options_of(RepairOptions).restored)}
         at.jobs.keep("repair", own, started, parameters, *outcome_of(found))
-    at.remember("repair", as_reports(at.warehouse, found))
+    at.remember("repair", as_reports(at.warehouse, catalog, found))
     return found
-
-
-def _wanted(request: Request, *, dry_run: bool) -> RepairRequest:
-    return RepairRequest(request.tables, request.user, dry_run, request.options_of(RepairOptions).restored)
 
 
 PROCEDURE = Repair()

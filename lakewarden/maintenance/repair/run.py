@@ -22,12 +22,14 @@ from lakewarden.catalog.target import ScopeTarget
 from lakewarden.errors import BeingErased, LakewardenError
 from lakewarden.log.position import NOTHING, end_of, position_of
 from lakewarden.log.view import Trail
+from lakewarden.maintenance.repair import RepairOptions
 from lakewarden.maintenance.repair.columns import unlisted_users, with_younger_columns
 from lakewarden.maintenance.repair.floors import mend_floors
 from lakewarden.maintenance.repair.logs import behind, mend_ledger, without_garbled, without_lost
 from lakewarden.maintenance.repair.report import RepairReport
 from lakewarden.maintenance.repair.scope import repair_scope
 from lakewarden.maintenance.repair.task import RepairTask
+from lakewarden.maintenance.request import Request
 from lakewarden.maintenance.scopes import scopes_of
 from lakewarden.tables.fanout import Run, SizedWork, fault_of
 from lakewarden.tables.floors import FloorNote, raise_floors
@@ -36,19 +38,6 @@ from lakewarden.tables.warehouse import Warehouse, find_table, live_tables
 
 _SCOPE_COST = 1 << 20
 """The assumed bytes of a scope in a pack: most are sound, and a damaged one is read whole."""
-
-
-@dataclass(frozen=True)
-class RepairRequest:
-    """What to repair: some tables (all where none is named), one user's scopes or all.
-
-    `restored`: the warehouse, or its data, was just restored from a backup, so either may be older than the other shows.
-    """
-
-    tables: tuple[str, ...] = ()
-    user: str | None = None
-    dry_run: bool = False
-    restored: bool = False
 
 
 Key = tuple[str, Scope]
@@ -60,12 +49,14 @@ def key_of(one: RepairReport) -> Key:
 
 
 def repair(
-    warehouse: Warehouse, run: Run, request: RepairRequest, job_id: str, only: frozenset[Key] | None = None
+    warehouse: Warehouse, catalog: Catalog, run: Run, request: Request, job_id: str, only: frozenset[Key] | None = None
 ) -> list[RepairReport]:
     """A report for each damaged log, and one for each scope.
 
     Args:
-        only: what to repair of all that is damaged, as a dry run named it; the rest is only looked at.
+        catalog: as it was just read.
+        only: what to repair of all that is damaged, as a dry run named it; the rest is only looked at. A dry run has nothing
+            in it; without it, all is repaired.
 
     A storage that is away is one report; all else is repaired.
 
@@ -74,7 +65,6 @@ def repair(
         StorageUnavailable: a storage is away, or is not the one that this warehouse uses, and without it the one table that is
             named cannot be judged.
     """
-    catalog = warehouse.catalog.read()
     tables = _tables(catalog, request)
     present = Presence.among(map(warehouse.root, catalog.storages.values()))
     found = _of_storages(present, tables)
@@ -91,7 +81,7 @@ def repair(
         blank = catalog.blanks.get(pipeline.table)
         if blank is not None:
             found += _TableRepair(warehouse, run, request, job_id, catalog, blank, present, only).log_behind()
-        spared = request.dry_run or (only is not None and ("ledger", Scope(pipeline.table, None)) not in only)
+        spared = only is not None and ("ledger", Scope(pipeline.table, None)) not in only
         found += mend_ledger(warehouse, catalog, pipeline, dry_run=spared)
     return found
 
@@ -105,7 +95,7 @@ def _of_storages(present: Presence, tables: Sequence[Table]) -> list[RepairRepor
     return [RepairReport(Scope(table.name, None), "failed", "storage").failed(fault_of(error)) for table, error in away]
 
 
-def _pipelines(catalog: Catalog, request: RepairRequest) -> list[Pipeline]:
+def _pipelines(catalog: Catalog, request: Request) -> list[Pipeline]:
     """Those that fill the tables, also one that has no schema yet: the state may be older than its first one."""
     if request.user is not None:
         return []
@@ -114,7 +104,7 @@ def _pipelines(catalog: Catalog, request: RepairRequest) -> list[Pipeline]:
     return [one for one in catalog.pipelines.values() if one.table_id in ids]
 
 
-def _tables(catalog: Catalog, request: RepairRequest) -> list[Table]:
+def _tables(catalog: Catalog, request: Request) -> list[Table]:
     names = [name for name in map(TableName.parse, request.tables) if name not in catalog.blanks]
     named = [find_table(catalog, name) for name in names] if request.tables else live_tables(catalog)
     return [table for table in named if request.tables or request.user is None or can(table.type, "a scope per user")]
@@ -126,16 +116,21 @@ class _TableRepair:
 
     warehouse: Warehouse
     run: Run
-    request: RepairRequest
+    request: Request
     job_id: str
     catalog: Catalog
     table: Table
     present: Presence
     only: frozenset[Key] | None = None
 
+    @property
+    def restored(self) -> bool:
+        """Whether the warehouse, or its data, comes from a backup, so that either may be older than the other shows."""
+        return self.request.options_of(RepairOptions).restored
+
     def done(self) -> list[RepairReport]:
         """Columns first: without them, no scope can be read. Behind a backup, each storage may show what the others lack."""
-        if not self.request.restored:
+        if not self.restored:
             return self.repaired()
         self.present.check()
         spared = self._spared("columns")
@@ -150,7 +145,7 @@ class _TableRepair:
 
     def repaired(self) -> list[RepairReport]:
         table, log = self.table, self.warehouse.log(self.table)
-        by_steps = self.request.dry_run or self.only is not None
+        by_steps = self.only is not None
         floors = mend_floors(self.warehouse, self.catalog, table, self.present, dry_run=self._spared("floor"))
         if floors and by_steps:
             return floors  # without them no scope can be compared with what is recorded
@@ -171,7 +166,7 @@ class _TableRepair:
         scopes = self._scopes(targets, trail, settled)
         last = max([settled, *(position_of(one.watermark) for one in scopes if one.watermark > NOTHING)])
         # A log that ends below a watermark would give out `_seq` that tables take for settled.
-        if self.request.restored or trail.view.last_position < last:
+        if self.restored or trail.view.last_position < last:
             users = zip(targets, scopes, strict=True)
             watermarks = {target.scope.user or "": one.watermark for target, one in users if one.watermark > NOTHING}
             older = trail.view.last_position < last
@@ -187,13 +182,13 @@ class _TableRepair:
 
     def _spared(self, subject: str, user: str | None = None) -> bool:
         """Whether that is only looked at."""
-        return self.request.dry_run or (self.only is not None and (subject, Scope(self.table.name, user)) not in self.only)
+        return self.only is not None and (subject, Scope(self.table.name, user)) not in self.only
 
     def _targets(self) -> list[ScopeTarget]:
         """Every scope, or the user's; scopes known only from their directories are registered first."""
         if not can(self.table.type, "cold tier"):
             return []
-        if self.request.restored and not self.request.dry_run:
+        if self.restored and self.only != frozenset():
             users = unlisted_users(self.warehouse, self.catalog, self.table)
             if users:
                 self.warehouse.registry.add(self.table.id, users)
@@ -230,7 +225,7 @@ class _TableRepair:
     def _one_of_each_storage(self, targets: Sequence[ScopeTarget], noted: Collection[StorageRoot | None]) -> list[FloorNote]:
         """Behind a backup, what is known of one scope on each other storage, so that its floor and the state's agree on how far
         the log went: an earlier repair may have died between the two."""
-        if not self.request.restored or self.request.dry_run or self.only is not None:
+        if not self.restored or self.only is not None:
             return []
         firsts = {target.root: FloorNote(target, target.known) for target in reversed(targets) if target.known is not None}
         return [one for root, one in firsts.items() if root not in noted]
