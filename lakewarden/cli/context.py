@@ -95,9 +95,9 @@ def report_row(report: ScopeReport) -> Row:
     }
 
 
-def emit_planned(call: Invocation, plan: Plan, *, empty: str) -> None:
-    """Prints what a plan would do, as its dry run does."""
-    emit_reports(call, [line.planned(plan.operation, plan.plan_id) for line in plan.scopes], empty=empty)
+def planned(plan: Plan) -> list[ScopeReport]:
+    """What a plan would do, as its dry run says."""
+    return [line.planned(plan.operation, plan.plan_id) for line in plan.scopes]
 
 
 def emit_reports(call: Invocation, reports: Sequence[ScopeReport], *, empty: str) -> None:

@@ -7,16 +7,17 @@ import getpass
 import typer
 
 from lakewarden.catalog.state.erasures import Certificate
-from lakewarden.cli.context import emit_planned, invocation
+from lakewarden.cli.context import emit_reports, invocation, planned
+from lakewarden.cli.operations import options_of, taking_options
 from lakewarden.cli.output import Row, cell
 
 _SHOWN = ("id", "user", "result", "finished_at", "tables", "objects_searched", "coincidences", "to_do", "unseen")
 
 
 def register(app: typer.Typer) -> None:
-    app.command()(export)
+    app.command()(taking_options(export, "export"))
     app.command("import")(import_user)
-    app.command()(erase)
+    app.command()(taking_options(erase, "erase"))
     app.command()(erasures)
 
 
@@ -25,15 +26,15 @@ def export(
     user: str = typer.Option(help="The user's id."),
     to: str = typer.Option(help="A directory or URI, empty or with an earlier export of the same user."),
     dry_run: bool = typer.Option(False, help="Show what would be copied, and copy nothing."),
+    **given: object,
 ) -> None:
     """Copy all data of a user, as Delta tables with their history and a manifest of checksums."""
     call = invocation(context)
-    if dry_run:
-        with call.lake("export") as lake:
-            emit_planned(call, lake.plan("export", user=user, to=to), empty="the user has no data")
-        return
     with call.lake("export") as lake:
-        made = lake.export(user, to)
+        if dry_run:
+            emit_reports(call, planned(lake.plan("export", user=user, to=to, **options_of(given))), empty="the user has no data")
+            return
+        made = lake.export(user, to, **options_of(given))
     rows: list[Row] = [
         {"table": table.name, "uri": f"{made.uri}/{table.path}", "version": table.version, "rows": table.rows}
         for table in made.tables
@@ -58,28 +59,23 @@ def erase(
     context: typer.Context,
     user: str = typer.Option(help="The user's id."),
     table: list[str] = typer.Option([], help="Only from this table, as namespace.table; may be repeated."),
-    deep: bool = typer.Option(False, help="Read every object under every storage to search for remains."),
     dry_run: bool = typer.Option(False, help="Show what would be removed, and remove nothing."),
-    even_if_unknown: bool = typer.Option(False, help="Continue although nothing is known of the user: data may be left anyway."),
     queue: bool = typer.Option(False, help="Only queue it, as for Dagster's erase_job, and print the keyed hash that names it."),
+    **given: object,
 ) -> None:
     """Remove all data of a user, search for remains, and print the certificate."""
-    call = invocation(context)
-    if dry_run:
-        if queue:
-            raise typer.BadParameter("give either --dry-run or --queue")
-        with call.lake("erase") as lake:
-            planned = lake.plan("erase", *table, user=user, deep=deep, even_if_unknown=even_if_unknown)
-        emit_planned(call, planned, empty="no table has users")
-        return
-    if queue:
-        with call.lake("erase") as lake:
-            request = lake.request_erasure(user, table, deep=deep, asked_by=getpass.getuser(), even_if_unknown=even_if_unknown)
-        call.emit([{"request": request}], empty="")
-        return
+    call, options = invocation(context), options_of(given)
+    if dry_run and queue:
+        raise typer.BadParameter("give either --dry-run or --queue")
     with call.lake("erase") as lake:
-        certificate = lake.erase(user, table, deep=deep, asked_by=getpass.getuser(), even_if_unknown=even_if_unknown)
-    call.emit([_row(certificate)], empty="", columns=_SHOWN)
+        if dry_run:
+            emit_reports(call, planned(lake.plan("erase", *table, user=user, **options)), empty="no table has users")
+        elif queue:
+            request = lake.request_erasure(user, table, asked_by=getpass.getuser(), **options)
+            call.emit([{"request": request}], empty="")
+        else:
+            certificate = lake.erase(user, table, asked_by=getpass.getuser(), **options)
+            call.emit([_row(certificate)], empty="", columns=_SHOWN)
 
 
 def erasures(

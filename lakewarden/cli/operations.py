@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast, get_type_hints
 import typer
 
 from lakewarden.catalog.operations import PLANNABLE, SPECS, Command, Operation, OperationSpec
-from lakewarden.cli.context import emit_planned, emit_reports, invocation, split_names
+from lakewarden.cli.context import emit_reports, invocation, planned, split_names
 from lakewarden.cli.output import Row, cell
 from lakewarden.delta.past import parse_moment
 from lakewarden.errors import ScopesFailed
@@ -63,8 +63,9 @@ def register(app: typer.Typer) -> None:
     for operation, spec in SPECS.items():
         if spec.command is not None:
             app.command(operation, help=f"{spec.does}.")(_command(operation, spec, spec.command))
-    for command in (move, tag, repair):
-        app.command()(command)
+    app.command()(taking_options(move, "move"))
+    app.command()(tag)
+    app.command()(taking_options(repair, "repair"))
 
 
 def _command(operation: Operation, spec: OperationSpec, command: Command) -> Callable[..., None]:
@@ -86,6 +87,12 @@ def taking(command: Callable[..., None], *options: Parameter) -> Callable[..., N
     own = [each for each in signature(command, eval_str=True).parameters.values() if each.kind != Parameter.VAR_KEYWORD]
     command.__signature__ = Signature([*(each.replace(kind=Parameter.KEYWORD_ONLY) for each in own), *options])  # type: ignore[attr-defined]  # what typer reads
     return command
+
+
+def taking_options(command: Callable[..., None], operation: Operation) -> Callable[..., None]:
+    """The command, which takes the operation's options, too, but for those that it asks for by parameters of its own."""
+    own = signature(command).parameters
+    return taking(command, *(_option(name, shown) for name, shown in _options_of(operation).items() if name not in own))
 
 
 def options_of_any() -> Iterator[Parameter]:
@@ -132,19 +139,19 @@ def move(
     to: str | None = typer.Option(None, help="The storage to move to."),
     cancel: bool = typer.Option(False, "--cancel", help="Cancel a move that has not switched yet."),
     dry_run: bool = typer.Option(False, help="Show what would be moved, and change nothing."),
+    **given: object,
 ) -> None:
     """Move a table to another storage, while reads and writes continue; repeat it to continue an interrupted move."""
     call = invocation(context)
     if cancel == (to is not None):
         raise typer.BadParameter("give either --to STORAGE, or --cancel")
-    if dry_run:
-        if cancel:
-            raise typer.BadParameter("--dry-run shows a move --to STORAGE, and not what --cancel does")
-        with call.lake("move") as lake:
-            emit_planned(call, lake.plan("move", table, to=to), empty="skipped: there is nothing to move")
-        return
+    if dry_run and cancel:
+        raise typer.BadParameter("--dry-run shows a move --to STORAGE, and not what --cancel does")
     with call.lake("move") as lake:
-        reports = lake.cancel_move(table) if to is None else lake.move(table, to)
+        if dry_run:
+            reports = planned(lake.plan("move", table, to=to, **options_of(given)))
+        else:
+            reports = lake.cancel_move(table) if to is None else lake.move(table, to, **options_of(given))
     emit_reports(call, reports, empty="skipped: there is nothing to move")
 
 
@@ -172,14 +179,13 @@ def tag(
 def repair(
     context: typer.Context,
     table: str | None = typer.Argument(None, help="The table, as namespace.table; by default all tables."),
-    user: str | None = typer.Option(None, help="Only this user's scopes."),
-    restored: bool = typer.Option(False, "--restored", help="The warehouse or its data was just restored from a backup."),
     dry_run: bool = typer.Option(False, help="Show what is wrong and what would be done, and change nothing."),
+    **given: object,
 ) -> None:
     """Repair damaged write logs and tables, and report what was recovered and what is lost."""
     call = invocation(context)
     with call.lake("repair") as lake:
-        found = lake.repair(table, user=user, dry_run=dry_run, restored=restored)
+        found = lake.repair(table, dry_run=dry_run, **options_of(given))
     shown = ("table", "user", "subject", "outcome", "rows_recovered", "rows_quarantined", "rows_lost", "reason")
     call.emit(
         [_row(one) for one in found],

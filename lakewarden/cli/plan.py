@@ -11,7 +11,7 @@ import typer
 
 from lakewarden.catalog.operations import PLANNABLE
 from lakewarden.catalog.report import ScopeReport
-from lakewarden.cli.context import Invocation, emit_reports, invocation, raise_failed, report_row
+from lakewarden.cli.context import Invocation, emit_reports, invocation, planned, raise_failed, report_row
 from lakewarden.cli.operations import OPTIONS, options_of, options_of_any, taking
 from lakewarden.cli.output import Row
 from lakewarden.errors import Corrupt, InvalidArgument, NotFound
@@ -57,9 +57,8 @@ def plan(
         made = plans.previews(*names, look=look) if operation is None else [plans.preview(operation, *names, **options)]
     if out is not None:
         _write(out, [plan for plan in made if plan.scopes or operation is not None])
-    planned = [line.planned(plan.operation, plan.plan_id) for plan in made for line in plan.scopes]
     failed = [report for plan in made for report in plan.failed]
-    show.emit(call, planned + failed, "plan_id")
+    show.emit(call, [report for plan in made for report in planned(plan)] + failed, "plan_id")
     raise_failed(failed)
 
 

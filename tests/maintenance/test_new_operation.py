@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from lakewarden.catalog.operations import PLANNABLE, SPECS
+
 _ROOT = Path(__file__).parent.parent.parent
 
 _OPTIONS = """
@@ -196,3 +198,48 @@ def test_a_new_option_of_vacuum_is_its_field_and_what_it_changes(tmp_path: Path)
     assert [row["metrics"]["careful"] for row in json.loads(vacuumed)] == [4]
     assert [row["operation"] for row in json.loads(planned)] == ["vacuum"]
     assert len(touched) == 2
+
+
+_USE_DOORS = """
+import sys
+from importlib import import_module
+
+from lakewarden.cli.main import _command
+from lakewarden.maintenance.request import new_request, request_of_wire
+
+commands = _command().commands
+flags = {name: {flag for each in command.params for flag in each.opts} for name, command in commands.items()}
+for operation in sys.argv[1:]:
+    request = new_request(operation, (), careful=3)
+    form = getattr(import_module(f"lakewarden.dagster.jobs.{operation}"), f"{operation.capitalize()}Config")
+    doors = {
+        "plan": request.wire["careful"] == 3 and request_of_wire(request.wire) == request,
+        "job": request.parameters["careful"] == "3",
+        "command": "--careful" in flags[operation],
+        "command of plans": "--careful" in flags["plan"],
+        "form": "careful" in form.model_fields,
+    }
+    print(operation, *(door for door, has in doors.items() if not has))
+"""
+
+_WITHOUT = {"erase": ["form"]}
+"""The form of an erasure names a queued request, which has the options: Dagster would keep the user's name."""
+
+
+@pytest.mark.slow
+def test_a_new_option_of_any_operation_is_its_field_at_every_door(tmp_path: Path) -> None:
+    """In a copy of the package one file is touched for each."""
+    copy = tmp_path / "lakewarden"
+    shutil.copytree(_ROOT / "lakewarden", copy, ignore=shutil.ignore_patterns("__pycache__"))
+    operations = [name for name in PLANNABLE if SPECS[name].takes == "own"]
+    for operation in operations:
+        home = copy / "maintenance" / operation / "__init__.py"
+        text, end = home.read_text(), "\n\n\nOPTIONS = "
+        assert text.count(end) == 1, operation
+        home.write_text(text.replace(end, f'\n    careful: int = option(0, "How careful to be."){end}'))
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    command = [sys.executable, "-c", _USE_DOORS, *operations]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr
+    missing = {name: doors for name, *doors in map(str.split, done.stdout.splitlines())}
+    assert missing == {name: _WITHOUT.get(name, []) for name in operations}

@@ -12,11 +12,13 @@ from lakewarden.dagster.assets.partition_values import is_key
 from lakewarden.dagster.assets.tables import is_crowded
 from lakewarden.dagster.jobs.event_log.batches import log_events
 from lakewarden.dagster.jobs.event_log.events import register_users
+from lakewarden.dagster.jobs.forms import option_values, takes_options
 from lakewarden.dagster.jobs.runs import RETRIES, declined, job_of, job_tags
 from lakewarden.dagster.mount import Mount
 from lakewarden.maintenance.export.contents import Export
 
 
+@takes_options("export")
 class ExportConfig(dg.Config):
     """Which user to export, and where to. Repeat it with the same place to continue an interrupted export."""
 
@@ -29,7 +31,7 @@ def export(
     context: dg.OpExecutionContext, config: ExportConfig, lake: dg.ResourceParam[Lakehouse], mount: dg.ResourceParam[Mount]
 ) -> None:
     with declined(context):
-        made = lake.export(config.user, config.to)
+        made = lake.export(**option_values(config, "export"))
         _book(context, lake, mount, made)
 
 
