@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from itertools import chain
 from typing import TYPE_CHECKING, overload
 
 from lakewarden.base.commit_metadata import Metadata, attaches
@@ -84,13 +85,12 @@ class PlanCalls(Noun):
         from lakewarden.maintenance.scopes import named_tables
 
         warehouse = self._parts.warehouse
-        names = {table.name for table in named_tables(warehouse.catalog.read(), tables)}
-        flushes = [planned_flush(warehouse, due) for due in StatusCalls(self._parts).due() if due.pending.table in names]
-        compact = self.look("compact", *tables, look=look, scheduled=True)
-        optimize = self.look("optimize", *tables, look=look, scheduled=True)
-        safe = tuple(vacuumable(warehouse, names))
-        vacuum = self.look("vacuum", *safe, look=look) if safe else []
-        return flushes + [report for report in (*compact, *optimize, *vacuum) if report.outcome != "skipped"]
+        named = named_tables(catalog := warehouse.catalog.read(), tables)
+        names, safe = {table.name for table in named}, vacuumable(warehouse, named)
+        due = (one for one in StatusCalls(self._parts).due() if one.pending.table in names)
+        flushes = [planned_flush(warehouse, catalog, one) for one in due]
+        found = chain.from_iterable(self._parts.operator.upkeep(catalog, tables, safe, look=look))
+        return flushes + [report for report in found if report.outcome != "skipped"]
 
 
 class Plans(PlanCalls):

@@ -5,7 +5,7 @@ Each job has an id that its commits carry and the job log keeps. Each call reads
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -96,19 +96,22 @@ class Operator(Workplace):
         """
         warehouse, planned_at = self.warehouse, self.warehouse.clock()
         catalog = warehouse.catalog.read()
-        names = {table.name for table in named_tables(catalog, tables)}
+        named = named_tables(catalog, tables)
+        names, safe = {table.name for table in named}, vacuumable(warehouse, named)
         flush = plan_flush(warehouse, catalog, Only([scope for scope in due if scope.table in names]))
-        compact, optimize = (
-            self.look(new_request(operation, tables, look=look, scheduled=True)) for operation in ("compact", "optimize")
-        )
+        compact, optimize, vacuum = self.upkeep(catalog, tables, safe, look=look)
         folded = {report.scope for report in compact if report.outcome == "planned"}
-        safe = tuple(vacuumable(warehouse, names))
-        vacuum = self.look(new_request("vacuum", safe, look=look)) if safe else []
         found = [flush, compact, [report for report in optimize if report.scope not in folded], vacuum]
         requests = [new_request(operation, tables) for operation in ("flush", "compact", "optimize")]
         pairs = zip((*requests, new_request("vacuum", safe)), found, strict=True)
         plans = [self.kept(request, reports, planned_at, catalog) for request, reports in pairs]
         return [plan for plan in plans if plan.scopes or plan.failed]
+
+    def upkeep(self, catalog: Catalog, tables: Sequence[str], safe: Sequence[str], *, look: bool) -> Iterator[list[ScopeReport]]:
+        """What a schedule would compact, optimize and, of the tables that are `safe`, vacuum: the reports of each."""
+        for operation in ("compact", "optimize"):
+            yield procedure_of(operation).look(self, catalog, new_request(operation, tables, look=look, scheduled=True))
+        yield procedure_of("vacuum").look(self, catalog, new_request("vacuum", safe, look=look)) if safe else []
 
     def apply(self, given: Plan | str, permit: Permit) -> list[ScopeReport]:
         """Applies a plan by its id or from its file; reports each scope as `done`, or `failed` where it moved.

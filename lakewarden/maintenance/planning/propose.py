@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Iterable
 
-from lakewarden.base.scope import TableName
+from lakewarden.catalog.model import Catalog, Table
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.maintenance.planning.pending import DueScope
 from lakewarden.maintenance.vacuum.retention import SAFE_HOURS
-from lakewarden.tables.warehouse import Warehouse, live_tables
+from lakewarden.tables.warehouse import Warehouse
 
 
-def planned_flush(warehouse: Warehouse, due: DueScope) -> ScopeReport:
+def planned_flush(warehouse: Warehouse, catalog: Catalog, due: DueScope) -> ScopeReport:
     """The flush that a scope's policy calls for."""
-    target = warehouse.target(warehouse.catalog.read(), due.pending.scope)
+    target = warehouse.target(catalog, due.pending.scope)
     metrics = {"rows_pending": due.pending.rows, "bytes_pending": due.pending.bytes}
     return ScopeReport(due.pending.scope, "flush", "planned", target.location, reason=due.reason, metrics=metrics)
 
 
-def vacuumable(warehouse: Warehouse, names: Collection[TableName]) -> list[str]:
-    """The tables that a vacuum may run on unattended: a shorter retention has to be forced by an operator each time."""
-    retention = {table.name: warehouse.retention_hours(table) for table in live_tables(warehouse.catalog.read())}
-    return [str(name) for name in names if retention[name] >= SAFE_HOURS]
+def vacuumable(warehouse: Warehouse, tables: Iterable[Table]) -> list[str]:
+    """Those that a vacuum may run on unattended: a shorter retention has to be forced by an operator each time."""
+    return [str(table.name) for table in tables if warehouse.retention_hours(table) >= SAFE_HOURS]
