@@ -30,7 +30,6 @@ from lakewarden.tables.direct.task_files import all_written
 from lakewarden.tables.direct.value import Given, Reserve, TaskFiles, WriteIdentity
 from lakewarden.tables.fanout import Run, SizedWork
 from lakewarden.tables.intake import TableIntake
-from lakewarden.tables.rows.files import file_columns
 
 
 # Appends the rows of many users to the log. One position is of one user where the rows are many, so these become several.
@@ -162,7 +161,7 @@ class Load:
         client = self.client
         if self.request.once is not None and (client.table.type != "SHARED" or client.table.schema.keyed):
             raise Unsupported(f"{client.table.name} is written by key: a load that is repeated replaces its rows, without once")
-        if columns := file_columns(client.table.schema):
+        if columns := client.table.schema.of_files:
             raise Unsupported(f"{client.table.name} has the FILE column {columns[0]!r}: its rows are written with their files")
         intake = TableIntake(client.table, client.warehouse.clock, client.warehouse.new_id, client.author)
         user = intake.owner(self.request.user, self.request.user_column)

@@ -36,7 +36,6 @@ from lakewarden.sql.uploads import File, uploads_for
 from lakewarden.sql.writing.shapes import RowWrite
 from lakewarden.storage.paths import check_user
 from lakewarden.tables.freshness import Freshness, check_freshness
-from lakewarden.tables.rows.files import file_columns
 from lakewarden.tables.warehouse import Warehouse, find_table
 
 if TYPE_CHECKING:
@@ -61,7 +60,7 @@ def _known(catalog: Catalog, ref: Ref, namespace: str | None) -> Table | None:
     """A table whose rows go through the log by their keys."""
     place = ref.namespace or namespace
     table = None if place is None else catalog.tables.get(TableName(place, ref.name))
-    return table if table is not None and table.schema.primary_key and not file_columns(table.schema) else None
+    return table if table is not None and table.schema.primary_key and not table.schema.of_files else None
 
 
 def _anew_if_altered(bound: BoundStatement, uploads: Mapping[str, Upload]) -> Result:

@@ -20,7 +20,7 @@ from lakewarden.tables.client.client import TableClient, WriteMode
 from lakewarden.tables.client.file_columns import FileMode
 from lakewarden.tables.files import StoredFile
 from lakewarden.tables.freshness import Freshness
-from lakewarden.tables.rows.files import FileRef, RowFile, file_columns
+from lakewarden.tables.rows.files import FileRef, RowFile
 from lakewarden.tables.rows.intake import Rows
 from lakewarden.tables.warehouse import find_table
 
@@ -68,7 +68,7 @@ def _check_takes(block: SessionBlock, client: TableClient, user: str | None, pas
             f"this write to {table.name} goes straight into Delta, past the write log that a block's COMMIT is in: run it"
             " outside a block (autocommit)"
         )
-    if file_columns(table.schema):
+    if table.schema.of_files:
         raise Unsupported(
             f"{table.name} has FILE columns, whose files are stored and removed at once: write to it outside a block (autocommit)"
         )

@@ -26,7 +26,7 @@ from lakewarden.log.record import USER, LogBatch
 from lakewarden.storage.objects import AlreadyThere, Missing
 from lakewarden.storage.open import open_store
 from lakewarden.storage.owner import RECENT_SECONDS, confirm
-from lakewarden.tables.rows.files import FileRef, Files, file_columns
+from lakewarden.tables.rows.files import FileRef, Files
 from lakewarden.tables.strong_read import where_it_lies
 
 PIECE = 2 << 20
@@ -164,8 +164,10 @@ class Filing:
         if self._place is not None:
             _remove(self._place, self._stored)
 
-    def settle(self, before: Iterable[Held], after: Iterable[Held]) -> None:
+    def settle(self, before: Collection[Held], after: Iterable[Held]) -> None:
         """Completes the change: removes files that the rows no longer refer to, and new ones that no row took."""
+        if not (before or self._stored):
+            return
         own = [(self.user, ref) for ref in self._stored]
         kept = {(user, ref.path) for user, ref in after}
         gone: dict[str | None, list[FileRef]] = {}
@@ -201,7 +203,7 @@ def check_rows(schema: TableSchema, rows: pa.Table, user: str | None, targets: T
     Raises:
         ConstraintViolation: a row refers to no file of its scope.
     """
-    for text in texts_of(rows, file_columns(schema)).difference(known):
+    for text in texts_of(rows, schema.of_files).difference(known):
         ref = FileRef.parse(text)
         where_it_lies(partial(targets, user), partial(_checked, ref))
 
@@ -213,7 +215,7 @@ def _checked(ref: FileRef, target: ScopeTarget) -> tuple[None, bool]:
 
 def check_batch(schema: TableSchema, batch: LogBatch, targets: Targets, known: Collection[str] = ()) -> None:
     """As `check_rows`, for rows of any users."""
-    if not texts_of(batch.rows, file_columns(schema)).difference(known):
+    if not texts_of(batch.rows, schema.of_files).difference(known):
         return
     users = batch.rows.column(USER)
     for user in users.unique():

@@ -12,7 +12,6 @@ from lakewarden.catalog.report import Remains, ScopeReport, ScopeState
 from lakewarden.catalog.state.floor_entries import NEVER, OPERATIONS, UNSEEN, KnownState, UpkeepNote
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.parquet.files import DataFile
-from lakewarden.tables.rows.files import file_columns
 from lakewarden.tables.upkeep_files import MIN_GAIN, RATIO, TARGET, ZORDER, fitting, pack_files, rule_of, small_run
 from lakewarden.tables.upkeep_rules import UNKNOWN, FoldRule, PackRule, UpkeepRule, files_of, loosest
 
@@ -165,7 +164,7 @@ def _remains(target: ScopeTarget, report: ScopeReport, state: ScopeState, before
     if report.outcome != "done":
         return Remains(before.dead_since, before.log_since)
     # a file of a FILE column may no longer be referred to, although no data file was replaced
-    replaced = report.metrics.get("files_removed", 1) > 0 or bool(file_columns(target.schema))
+    replaced = report.metrics.get("files_removed", 1) > 0 or bool(target.schema.of_files)
     return Remains(min(before.dead_since, at) if replaced else before.dead_since, min(before.log_since, at))
 
 

@@ -19,7 +19,7 @@ from lakewarden.storage.location import canonical
 from lakewarden.storage.objects import Missing, ObjectStore, check_key
 from lakewarden.storage.open import open_store
 from lakewarden.tables.client.client import TableClient
-from lakewarden.tables.rows.files import Files, RowsWithFiles, file_columns, references
+from lakewarden.tables.rows.files import Files, RowsWithFiles, references
 
 MANIFEST = "manifest.json"
 
@@ -132,4 +132,4 @@ def _taken(found: Export, table: ExportedTable, client: TableClient, user: str) 
     if missing := [name for name in columns if name not in there.schema.names]:
         raise InvalidArgument(f"the export's {table.name} has no column {missing[0]!r}, which the table here has: drop it first")
     rows = client.completed(there.select(columns), user=user, follows=False)
-    return RowsWithFiles(rows, exported_files(found, table, rows, file_columns(client.table.schema)), follows=False)
+    return RowsWithFiles(rows, exported_files(found, table, rows, client.table.schema.of_files), follows=False)

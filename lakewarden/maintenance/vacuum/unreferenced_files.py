@@ -22,7 +22,7 @@ from lakewarden.delta.timeline import Timeline
 from lakewarden.log.table_log import TableLog
 from lakewarden.log.view import PendingRows
 from lakewarden.storage.objects import Missing, StoredObject
-from lakewarden.tables.rows.files import file_columns, is_stored_file, references
+from lakewarden.tables.rows.files import is_stored_file, references
 
 ORPHAN_AGE = timedelta(hours=24)
 """No writer takes a day between writing a file and committing it."""
@@ -79,7 +79,7 @@ def hot_files(log: TableLog, table: Table) -> dict[str | None, frozenset[str]]:
     Raises:
         Conflict: flushes kept settling the rows while they were read.
     """
-    columns = file_columns(table.schema)
+    columns = table.schema.of_files
     attempts = Attempts(10, f"the log of {table.name} was settled", "while it was read")
     while True:
         attempts.next()
@@ -100,7 +100,7 @@ def stray_files(
 ) -> list[StoredObject]:
     """The files that neither these versions nor the log refer to."""
     stored = [found for found in listing if is_stored_file(found.key)]
-    columns = file_columns(target.schema)
+    columns = target.schema.of_files
     if not stored or not columns:
         return stored
     known = hot.union(*(_referred(read_rows(version, target.schemas, columns), columns) for version in versions))

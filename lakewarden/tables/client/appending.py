@@ -23,7 +23,7 @@ from lakewarden.tables.client.reader import TableReader
 from lakewarden.tables.files import Filing, Held
 from lakewarden.tables.images import inserted
 from lakewarden.tables.keys.lookup import touched_by
-from lakewarden.tables.rows.files import FileRef, Files, file_columns, references
+from lakewarden.tables.rows.files import FileRef, Files, references
 from lakewarden.tables.strong_read import ReadSelection
 
 # What a change decided from the rows that it read, and whether that still holds where others appended since.
@@ -55,9 +55,8 @@ class Decision:
     """The rows that were read and are written, if not all of the users'."""
 
 
-def absent(batch: Batch, schema: TableSchema) -> DecisionRows | None:
-    """Of a decision that depends on no row with one of these keys being live."""
-    users = _users_of(batch)
+def absent(batch: Batch, schema: TableSchema, users: Collection[str]) -> DecisionRows | None:
+    """Of a decision that depends on no row with one of these keys of these users being live."""
     if len(users) > _USERS:
         return None
     return DecisionRows(users, lambda later: not _any(matches(later, batch.rows, schema.primary_key)))
@@ -127,16 +126,17 @@ class TableAppender:
 
         schema = self.reader.table.schema
         # only all rows show whether others refer to a file
-        keys = None if file_columns(schema) else touched_by(schema, batch.rows)
+        keys = None if schema.of_files else touched_by(schema, batch.rows)
+        users = _users_of(batch) if keys is None else keys.keys()
 
         def unless_taken(view: LogView) -> Decision:
             self._check_absent(batch, view)
             made = inserted(batch, schema) if schema.keeps_before else batch
-            return Decision(made, None if file_columns(schema) else absent(batch, schema), keys)
+            return Decision(made, None if schema.of_files else absent(batch, schema, users), keys)
 
         if not batch.rows.num_rows:
             return Receipt(0, NOTHING)
-        return self.behind(unless_taken, filing, _users_of(batch) if keys is None else keys.keys(), short=keys is not None)
+        return self.behind(unless_taken, filing, users, short=keys is not None)
 
     def behind(
         self, decide: Callable[[LogView], Decision], filing: Filing, users: Collection[str] = (), *, short: bool = False
@@ -212,7 +212,7 @@ class TableAppender:
 
     def _held(self, batch: Batch) -> Iterator[Held]:
         """The files of live rows that a batch replaces or removes, without files that other rows refer to."""
-        columns, key = file_columns(self.reader.table.schema), self.reader.table.schema.primary_key
+        columns, key = self.reader.table.schema.of_files, self.reader.table.schema.primary_key
         for user, rows in _by_user(batch) if columns else ():
             live = self.reader.scan_to_write(ReadSelection((*key, *columns)), user)
             hit = matches(live, rows, key)
@@ -220,7 +220,7 @@ class TableAppender:
 
     def _brought(self, batch: Batch) -> Iterator[Held]:
         """The files that a batch refers to."""
-        columns = file_columns(self.reader.table.schema)
+        columns = self.reader.table.schema.of_files
         for user, rows in _by_user(batch) if columns else ():
             yield from ((user, ref) for ref in references(rows, columns))
 

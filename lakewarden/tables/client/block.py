@@ -91,7 +91,7 @@ class TableBlock:
         if schema.append_only:
             return Decision(batch, DecisionRows((self.user or "",), lambda later: True))
         self._check_unchanged(view)
-        return Decision(batch, absent(batch, schema), touched_by(schema, batch.rows))
+        return Decision(batch, absent(batch, schema, (self.user or "",)), touched_by(schema, batch.rows))
 
     def _check_not_erased(self, view: LogView) -> None:
         """What was written before an erasure may not come behind it. Of many erasures the log remembers the last ones, so any one

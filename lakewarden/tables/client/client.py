@@ -30,7 +30,7 @@ from lakewarden.tables.client.versions import TableVersions
 from lakewarden.tables.files import StoredFile, check_batch, check_rows, texts_of
 from lakewarden.tables.freshness import Freshness
 from lakewarden.tables.intake import Revision, TableIntake
-from lakewarden.tables.rows.files import FileRef, Files, RowFile, RowsWithFiles, Upload, file_columns
+from lakewarden.tables.rows.files import FileRef, Files, RowFile, RowsWithFiles, Upload
 from lakewarden.tables.rows.intake import Renaming, RowParts, Rows, held
 from lakewarden.tables.strong_read import EVERYTHING, ReadSelection
 from lakewarden.tables.warehouse import find_table
@@ -120,7 +120,7 @@ class TableClient(TableVersions):
         if self.table.schema.append_only:
             return self._delete_rows_of(*self._intake.keys(key_rows, user, user_column))
         batch = self._intake.deletes(key_rows, user, user_column)
-        if not file_columns(self.table.schema):
+        if not self.table.schema.of_files:
             return self._appender.append(batch)
         return self._appender.behind(lambda _view: Decision(batch), self._appender.filing(user))
 
@@ -207,7 +207,7 @@ class TableClient(TableVersions):
         Raises:
             InvalidArgument: too many files, one that is too large, of a type that is not allowed, or for another column.
         """
-        return self._filed.take(rows, user)
+        return self._filed.take(rows, user) if self.table.schema.of_files else RowsWithFiles(rows)
 
     def write_taken(
         self, taken: RowsWithFiles, *, user: str | None = None, user_column: str | None = None, mode: WriteMode = "upsert"
@@ -308,16 +308,16 @@ class TableClient(TableVersions):
         """
 
         schema = self.table.schema
-        key = None if file_columns(schema) else pinned_key(wanted, schema)
+        key = None if schema.of_files else pinned_key(wanted, schema)
 
         def made(view: LogView) -> Decision:
             live = self.reader.scan_to_write(wanted, user) if key is None else self.reader.with_keys(key, wanted, user, view)
             decided = decide(live)
             batch = self._intake.revision(decided if isinstance(decided, Revision) else Revision(decided), user)
-            if self._has_files and isinstance(batch, LogBatch):
-                known = RowsWithFiles((), files).known | texts_of(live, file_columns(schema))
+            if self.table.schema.of_files and isinstance(batch, LogBatch):
+                known = RowsWithFiles((), files).known | texts_of(live, schema.of_files)
                 check_batch(schema, batch, self.reader.target, known)
-            read = None if file_columns(schema) else live_within(live, wanted, schema, user)
+            read = None if schema.of_files else live_within(live, wanted, schema, user)
             return Decision(batch, read, None if key is None else touched_with(key, batch, schema, user))
 
         return self._appender.behind(made, self._appender.filing(user, files), (user or "",)).rows
@@ -346,19 +346,15 @@ class TableClient(TableVersions):
             follows: whether references to files are looked at; `revise` and `write_taken` do so too.
         """
         made = self._intake.completed(rows, user)
-        if follows and self._has_files:
+        if follows and self.table.schema.of_files:
             check_rows(self.table.schema, made, user, self.reader.target)
         return made
 
     def _followed(self, batch: Batch, taken: RowsWithFiles) -> Batch:
         """The batch, whose references were looked at."""
-        if self._has_files and taken.follows and isinstance(batch, LogBatch):
+        if self.table.schema.of_files and taken.follows and isinstance(batch, LogBatch):
             check_batch(self.table.schema, batch, self.reader.target, taken.known)
         return batch
-
-    @cached_property
-    def _has_files(self) -> bool:
-        return bool(file_columns(self.table.schema))
 
     def _delete_rows_of(self, key_rows: pa.Table, users: pa.Array[Any]) -> Receipt:
         """Tombstones for the live rows of a STREAM table that have these keys; a key may have several."""

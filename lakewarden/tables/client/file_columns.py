@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from typing import Literal, Protocol
 
 import pyarrow as pa
@@ -16,7 +16,7 @@ from lakewarden.log.position import Receipt
 from lakewarden.storage.open import open_store
 from lakewarden.tables.client.reader import TableReader
 from lakewarden.tables.files import StoredFile, open_file
-from lakewarden.tables.rows.files import FILES, FileRef, Files, RowFile, RowsWithFiles, Upload, file_columns, take_files
+from lakewarden.tables.rows.files import FILES, FileRef, Files, RowFile, RowsWithFiles, Upload, take_files
 from lakewarden.tables.rows.intake import Rows, to_arrow
 from lakewarden.tables.strong_read import ReadSelection, where_it_lies
 from lakewarden.tables.warehouse import Warehouse
@@ -43,13 +43,7 @@ class FiledRows:
 
     client: Rewritable
 
-    @cached_property
-    def _columns(self) -> tuple[str, ...]:
-        return file_columns(self.client.table.schema)
-
     def take(self, rows: Rows, user: str | None) -> RowsWithFiles:
-        if not self._columns:
-            return RowsWithFiles(rows)
         warehouse, settings = self.client.warehouse, self.client.warehouse.settings.files
 
         def folder() -> str:
@@ -97,7 +91,7 @@ class FiledRows:
     def all(self, user: str | None) -> list[RowFile]:
         table = self.client.table
         require(table, "files", "files")
-        columns, key = self._columns, table.schema.primary_key
+        columns, key = table.schema.of_files, table.schema.primary_key
         rows = self.client.reader.scan(ReadSelection((*key, *columns)), user).sort_by([(name, "ascending") for name in key])
         return [
             RowFile({name: row[name] for name in key}, column, ref)
@@ -109,8 +103,8 @@ class FiledRows:
     def _check_column(self, column: str) -> None:
         table = self.client.table
         require(table, "files", "files")
-        if column not in file_columns(table.schema):
-            there = ", ".join(file_columns(table.schema)) or "none"
+        if column not in table.schema.of_files:
+            there = ", ".join(table.schema.of_files) or "none"
             raise InvalidArgument(f"{table.name} has no FILE column {column!r}; it has {there}")
 
     def _over(self, live: pa.Table, given: pa.Table) -> pa.Table:

@@ -24,7 +24,6 @@ from lakewarden.tables.files import check_batch, texts_of
 from lakewarden.tables.intake import Revision, TableIntake
 from lakewarden.tables.keys.lookup import rows_with
 from lakewarden.tables.keys.seen_keys import SeenKeys
-from lakewarden.tables.rows.files import file_columns
 from lakewarden.tables.rows.intake import RowParts
 from lakewarden.tables.strong_read import EVERYTHING, ReadSelection
 
@@ -107,7 +106,7 @@ class ComparedWrite:
     def _batch(self, revision: Revision, live: pa.Table) -> LogBatch:
         batch, schema = self.intake.revision(revision, self.user), self.intake.table.schema
         assert not isinstance(batch, PlainRow), "rows come as Arrow data"
-        check_batch(schema, batch, self.reader.target, texts_of(live, file_columns(schema)))
+        check_batch(schema, batch, self.reader.target, texts_of(live, schema.of_files))
         return batch
 
     def _live(self, keys: pa.Table) -> pa.Table:

@@ -127,10 +127,6 @@ def without_name(path: str) -> str:
     return found[1] if found else path
 
 
-def file_columns(schema: TableSchema) -> tuple[str, ...]:
-    return schema.of_files
-
-
 def references(rows: pa.Table, columns: Iterable[str]) -> Iterator[FileRef]:
     """Yields the files that these columns refer to, where the rows have the columns."""
     for name in columns:
@@ -176,7 +172,7 @@ def take_files(
     Raises:
         InvalidArgument: too many files, or a file that is too large, of a MIME type that is not allowed, or in a non-FILE column.
     """
-    columns = file_columns(schema)
+    columns = schema.of_files
     if not columns or hasattr(rows, "__arrow_c_stream__") or hasattr(rows, "columns") or not isinstance(rows, Iterable):
         return RowsWithFiles(rows)
     given = list(rows)
