@@ -22,7 +22,7 @@ from lakewarden.delta.replay.actions import read_commit
 from lakewarden.delta.replay.columns import DeltaColumns, all_rows, row_parts
 from lakewarden.delta.replay.log_objects import LOG, MOST_COMMIT, LogFiles, LogObjects, commit_name
 from lakewarden.delta.replay.log_state import LogState, replay
-from lakewarden.errors import NotFound
+from lakewarden.errors import Corrupt, NotFound
 from lakewarden.storage.open import open_store
 
 
@@ -46,6 +46,8 @@ class ForeignTable:
         if as_of is not None and as_of.moment is not None:
             version = version_at(location, as_of.moment)
         state = replay(location, version)
+        if state is None and LogObjects(location).files().newest is not None:
+            raise Corrupt(f"torn-commit: no commit of {location.uri} is whole, which is one action a line, each a JSON object")
         if state is None:
             raise NotFound(f"there is no Delta table at {location.uri}")
         check_readable(state)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections import Counter
 from contextlib import suppress
@@ -379,6 +380,14 @@ def test_a_moment_in_a_long_log_is_searched(table: HandWritten, monkeypatch: pyt
 def test_a_place_without_a_table(tmp_path: Path) -> None:
     with pytest.raises(NotFound, match="no Delta table"):
         ForeignTable.open(Location(str(tmp_path)))
+
+
+@pytest.mark.parametrize("text", ["", '{"protocol": {"minRea', "{}\n{", json.dumps({"protocol": {}}, indent=2)])
+def test_a_log_without_a_whole_commit_is_no_place_without_a_table(table: HandWritten, text: str) -> None:
+    """A commit is one action a line: Spark reads no other, and neither do we."""
+    (table.log / f"{0:020d}.json").write_text(text)
+    with pytest.raises(Corrupt, match=f"torn-commit: no commit of {table.location.uri} is whole"):
+        ForeignTable.open(table.location)
 
 
 def test_a_file_that_is_gone_or_garbled_is_named(table: HandWritten) -> None:
