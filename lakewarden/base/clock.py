@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -27,8 +28,7 @@ HELD_AT_MOST = timedelta(hours=24)
 Fences and seals, which mark an abandoned place, stay for at least twice as long."""
 
 
-def system_clock() -> datetime:
-    return datetime.now(UTC)
+system_clock: Clock = partial(datetime.now, UTC)
 
 
 @dataclass(frozen=True)

@@ -65,9 +65,8 @@ def attaches(call: Callable[P, R]) -> Callable[P, R]:
     return attaching
 
 
-def carried() -> str:
-    """What a write of this thread carries; empty for most."""
-    return _CURRENT.get()
+carried = _CURRENT.get
+"""What a write of this thread carries; empty for most."""
 
 
 def metadata_text(metadata: object) -> str:

@@ -10,6 +10,8 @@ from typing import Generic, TypeVar
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
+_NOTHING = None, 0
+
 
 class Recent(Generic[K, V]):
     """Values by key, bounded by their sizes; the one that was not used for longest is forgotten first. Safe for threads.
@@ -29,13 +31,13 @@ class Recent(Generic[K, V]):
     def put(self, key: K, value: V, size: int = 1) -> None:
         """Keeps the value in place of the one before; of one that is too large, neither is left."""
         with self._lock:
-            self._drop(key)
+            self._size -= self._values.pop(key, _NOTHING)[1]
             if size > self._largest:
                 return
             self._values[key] = (value, size)
             self._size += size
             while self._size > self._most:
-                self._drop(next(iter(self._values)))
+                self._size -= self._values.popitem(last=False)[1][1]
 
     def get(self, key: K) -> V | None:
         with self._lock:
@@ -47,8 +49,4 @@ class Recent(Generic[K, V]):
 
     def forget(self, key: K) -> None:
         with self._lock:
-            self._drop(key)
-
-    def _drop(self, key: K) -> None:
-        _, size = self._values.pop(key, (None, 0))
-        self._size -= size
+            self._size -= self._values.pop(key, _NOTHING)[1]

@@ -122,9 +122,8 @@ def fenced(token: int) -> Iterator[None]:
         _TOKEN.reset(before)
 
 
-def carried_token() -> int | None:
-    """The token that a write of this thread carries; None where it is no stream's."""
-    return _TOKEN.get()
+carried_token = _TOKEN.get
+"""The token that a write of this thread carries; None where it is no stream's."""
 
 
 def check_fence(fence: int, token: int | None) -> None:

@@ -227,13 +227,12 @@ def decode(
     Args:
         with_before: adds `_before`, of a table that keeps it.
     """
+    if not where:
+        return _no_rows(schemas[-1], with_before)
     parts = [_columns(chunk, each, schemas, with_before) for chunk, each in zip(data, where, strict=True)]
     wanted = hot_schema(schemas[-1])
     before_ops = len(wanted) - 2
-    if not parts:
-        return (wanted.append(before_field(schemas[-1])) if with_before else wanted).empty_table()
-    ranges = [np.arange(each.first_seq, each.last_seq + 1, dtype=np.int64) for each in where]
-    seqs = pa.chunked_array([numbers(each) for each in ranges])
+    seqs = pa.chunked_array([numbers(np.arange(each.first_seq, each.last_seq + 1, dtype=np.int64)) for each in where])
     rows = parts[0] if len(parts) == 1 else pa.concat_tables(parts)
     try:
         # Reading a message checks no values: text with broken offsets would be read beyond its buffer.
@@ -250,6 +249,12 @@ def hot_schema(schema: TableSchema) -> pa.Schema:
     """Rows as they are read from the log."""
     fields = list(log_schema(schema))
     return pa.schema([*fields[:-1], pa.field(SEQ, pa.int64()), fields[-1]])
+
+
+@lru_cache(maxsize=1024)
+def _no_rows(schema: TableSchema, with_before: bool) -> pa.Table:
+    wanted = hot_schema(schema)
+    return (wanted.append(before_field(schema)) if with_before else wanted).empty_table()
 
 
 def _columns(data: Payload, where: RowRange, schemas: tuple[TableSchema, ...], with_before: bool) -> pa.Table:
@@ -319,9 +324,7 @@ class PlainRow:
     @cached_property
     def rows(self) -> pa.Table:
         """The columns of `LogBatch.rows`."""
-        columns = [column for column in self.schema.columns if column.name in self.values]
-        given = {column.name: pa.array([self.values[column.name]], column.type.arrow) for column in columns}
-        return log_batch(self.schema, pa.table(given), self.user, UPSERT).rows
+        return pa.Table.from_pylist([{**self.values, OP: UPSERT, USER: self.user}], _owned_schema(self.schema)[0])
 
     @property
     def size(self) -> int:

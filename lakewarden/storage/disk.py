@@ -72,15 +72,6 @@ def is_named(ours: os.stat_result, path: str) -> bool:
         return False
 
 
-def read_range(descriptor: int, start: int, length: int) -> bytes:
-    parts = []
-    while length > 0 and (part := os.pread(descriptor, length, start)):
-        parts.append(part)
-        start += len(part)
-        length -= len(part)
-    return b"".join(parts)
-
-
 def write_file(path: str, data: bytes | memoryview) -> None:
     with open(path, "wb", buffering=0) as file:
         rest = memoryview(data)
@@ -129,11 +120,16 @@ def entries_below(directory: str, prefix: str) -> Iterator[list[tuple[str, os.Di
         return
     with entries:
         while portion := [*islice(entries, _PORTION)]:
-            yield [(prefix + entry.name, entry) for entry in portion if not entry.is_dir(follow_symlinks=False)]
+            files, folders = [], []
             for entry in portion:
-                # At the root only: what is not whole yet is no object.
-                if entry.is_dir(follow_symlinks=False) and (prefix or entry.name != TEMPORARY):
-                    yield from entries_below(entry.path, f"{prefix}{entry.name}/")
+                if not entry.is_dir(follow_symlinks=False):
+                    files.append((prefix + entry.name, entry))
+                elif prefix or entry.name != TEMPORARY:  # at the root only: what is not whole yet is no object
+                    folders.append(entry)
+            if files:
+                yield files
+            for folder in folders:
+                yield from entries_below(folder.path, f"{prefix}{folder.name}/")
 
 
 def sync_directory(directory: str) -> None:

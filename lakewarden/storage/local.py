@@ -26,7 +26,6 @@ from lakewarden.storage.disk import (
     is_named,
     name_unnamed,
     open_unnamed,
-    read_range,
     remove_leftovers,
     replace_file,
     sync_above,
@@ -34,7 +33,7 @@ from lakewarden.storage.disk import (
     write_all,
     write_file,
 )
-from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore, StoredObject, check_key
+from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore, StoredObject, path_below
 
 
 class LocalObjects(ObjectStore):
@@ -42,6 +41,7 @@ class LocalObjects(ObjectStore):
 
     def __init__(self, root: str, clock: Clock = system_clock, new_id: NewId = random_id) -> None:
         self._root = root
+        self._path = partial(path_below, f"{root}/")
         self._clock = clock
         self._new_id = new_id
         self._made: set[str] = set()
@@ -116,8 +116,13 @@ class LocalObjects(ObjectStore):
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
             try:
-                status = os.fstat(descriptor)
-                return read_range(descriptor, start, status.st_size if length is None else length), status
+                parts, status = [], os.fstat(descriptor)
+                rest = status.st_size if length is None else length
+                while rest > 0 and (part := os.pread(descriptor, rest, start)):
+                    parts.append(part)
+                    start += len(part)
+                    rest -= len(part)
+                return b"".join(parts), status
             finally:
                 os.close(descriptor)
         except (FileNotFoundError, NotADirectoryError):
@@ -144,23 +149,24 @@ class LocalObjects(ObjectStore):
         """Python gives other threads a turn at each name of a listing, and waits for its own again: with many of them, a look at
         the names that could follow costs a thousandth.
         """
+        directory = self._path(prefix)
         if following:
             found, names = [], iter(following)
             for name in names:
-                if not os.path.exists(self._path(name)):
+                if not os.path.exists(f"{self._root}/{name}"):
                     break
                 found.append(name)
             # One behind the first that is missing: if that one is there, the missing one is not simply the log's end.
             beyond = next(names, None)
-            if beyond is None or not os.path.exists(self._path(beyond)):
+            if beyond is None or not os.path.exists(f"{self._root}/{beyond}"):
                 return found  # else the one before it was created meanwhile, or is lost: the listing shows which
         home, least = f"{prefix}/", key.removeprefix(f"{prefix}/")
         with self._explained("list", prefix):
             try:
-                later = sorted([name for name in os.listdir(self._path(prefix)) if name > least])
+                later = sorted([name for name in os.listdir(directory) if name > least])
             except (FileNotFoundError, NotADirectoryError):
                 return []
-            return [home + name for name in later if not os.path.isdir(self._path(home + name))]
+            return [home + name for name in later if not os.path.isdir(f"{directory}/{name}")]
 
     def source(self, key: str) -> str | bytes:
         if not os.path.exists(path := self._path(key)):
@@ -182,9 +188,6 @@ class LocalObjects(ObjectStore):
         for key in keys:
             with self._explained("delete", key), suppress(FileNotFoundError, NotADirectoryError):
                 os.unlink(self._path(key))
-
-    def _path(self, key: str) -> str:
-        return f"{self._root}/{check_key(key)}"
 
     def _create(self, path: str, key: str, data: bytes) -> None:
         directory = path.rpartition("/")[0]

@@ -132,8 +132,8 @@ def keys_of(store: ObjectStore, prefix: str = "") -> list[str]:
 _NO_PART = frozenset({"", ".", ".."})
 
 
-def check_key(key: str) -> str:
-    """Returns the key.
+def path_below(root: str, key: str) -> str:
+    """Returns where the key is below a root, which is empty or ends with `/`.
 
     Raises:
         InvalidArgument: the key is empty, absolute, or steps out of the store's root.
@@ -141,7 +141,7 @@ def check_key(key: str) -> str:
     # Keys come from catalogs, commits and listings: none may lead out of the store, whoever wrote it.
     if not _NO_PART.isdisjoint(key.split("/")) or "\0" in key:
         raise InvalidArgument(f"object key {key!r} must be parts joined by '/', none of them empty, '.' or '..'")
-    return key
+    return root + key
 
 
 _READ_AHEAD = 1 << 20

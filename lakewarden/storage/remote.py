@@ -31,7 +31,7 @@ from lakewarden.base.connection import Location
 from lakewarden.errors import AccessRefused, LakewardenError, NoBucket, StorageRefused, StorageUnavailable
 from lakewarden.storage.clients import OUTAGES, Clients, failure_of
 from lakewarden.storage.meter import PAGE, Kind, count, counting
-from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore, StoredObject, check_key
+from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore, StoredObject, path_below
 from lakewarden.storage.options import RETRIES, RETRIES_WITHIN_SECONDS
 from lakewarden.storage.paths import STATE
 
@@ -66,6 +66,7 @@ class RemoteObjects(ObjectStore):
         self._uri = location.uri
         self._bucket, _, prefix = location.uri.partition("://")[2].partition("/")
         self._prefix = f"{prefix}/" if prefix else ""
+        self._path = partial(path_below, self._prefix)
         self._clients = clients or Clients(location)
         self._is_state = STATE in prefix.split("/")
         self._new_id = new_id
@@ -252,7 +253,7 @@ class RemoteObjects(ObjectStore):
         self._done("delete", gone[0], delete)
 
     def _listed(self, prefix: str, after: str | None = None) -> Sequence[StoredObject]:
-        below = f"{self._prefix}{check_key(prefix)}" if prefix else self._prefix.rstrip("/")
+        below = self._path(prefix) if prefix else self._prefix.rstrip("/")
         cut = len(self._prefix)
         try:
             metas = self._done(
@@ -279,9 +280,6 @@ class RemoteObjects(ObjectStore):
 
     def _counting(self, kind: Kind, key: str, size: Callable[[T], int], do: Callable[[], T]) -> T:
         return counting(kind, size, do, table_id=_table_in(key) if self._is_state else "")
-
-    def _path(self, key: str) -> str:
-        return f"{self._prefix}{check_key(key)}"
 
     def _check_size(self, action: str, key: str, size: int) -> None:
         if size > _AT_MOST:

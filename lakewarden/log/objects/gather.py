@@ -21,7 +21,7 @@ from lakewarden.base.clock import HELD_AT_MOST, Clock, NewId, to_micros
 from lakewarden.base.setting_sections import LogSettings
 from lakewarden.errors import BeingErased, Conflict, LakewardenError, NotFound, SchemaChanged, StorageUnavailable
 from lakewarden.log.chunk import Chunk
-from lakewarden.log.crowd import Crowd, names_in
+from lakewarden.log.crowd import Crowd
 from lakewarden.log.objects.group import AppendCall, Group, Parcel, fits, laid_out
 from lakewarden.log.objects.header import NO_KEYS
 from lakewarden.log.objects.put import Puts, Segment
@@ -72,9 +72,10 @@ class Gathering:
     def _arrived(self, thread: int) -> None:
         """The thread has come, or never will."""
         self._announced.discard(thread)
-        self._expected.discard(thread)
-        if self._is_gathered():
-            self._gathered.notify()
+        if self._expected:
+            self._expected.discard(thread)
+            if self._is_gathered():
+                self._gathered.notify()
 
     def append(self, parcels: Sequence[Parcel], after: int | None = None, keys: Touched | None = None) -> Receipt:
         """As `LogWriter.append`, for rows that are encoded already. There is at least one parcel."""
@@ -163,12 +164,16 @@ class Gathering:
                 call.error = error
 
     def _serve_shared(self, group: Group) -> None:
-        # Each round refuses at least one call, whose user is being erased; the others are put without it.
-        while calls := _open(group.calls):
+        calls = group.calls
+        while calls:
             try:
                 self._put_shared(calls, group)
+            # Each round refuses at least one call, whose user is being erased; the others are put without it.
             except BeingErased as error:
                 _refuse(calls, error.users)
+                calls = _open(calls)
+            else:
+                return
 
     def _put_shared(self, calls: Sequence[AppendCall], group: Group) -> None:
         """One segment for all of them. Who was not seen to be closed before the put is refused afterwards.
@@ -177,15 +182,11 @@ class Gathering:
             BeingErased: nothing was put, for the sake of these users' calls.
         """
         chunks, lasts = laid_out([call.parcels[0] for call in calls])
-        users = frozenset(names_in(chunks))
-        position = self._put(
-            self._segment(calls[0].parcels[0].schema_version, chunks, _keys_of(calls)),
-            group.after,
-            calls[0].until if len(calls) == 1 else min([call.until for call in calls]),
-        )
+        segment = self._segment(calls[0].parcels[0].schema_version, chunks, _keys_of(calls))
+        position = self._put(segment, group.after, calls[0].until if len(calls) == 1 else min([call.until for call in calls]))
         self._own.made(position, group.touched)
         # Behind the put, whose look at the cuts is newer: for a user who was closed in between the rows go with the erasure.
-        _refuse(calls, self._puts.refused(users, position))
+        _refuse(calls, self._puts.refused(segment.users, position))
         for call, last in zip(calls, lasts, strict=True):
             if call.error is None:
                 call.receipt = Receipt(call.parcels[0].rows, seq_of(position, last))

@@ -53,8 +53,8 @@ class PendingChunks(Mapping[str, PendingRows]):
         # Already made for all users: then no header is searched.
         if "_by_user" in self.__dict__:
             return {user: _summed(user, self._by_user[user]) for user in users if user in self._by_user}
-        found = ((user, self._open(user, ranges)) for user, ranges in self._search.of(users).items())
-        return {user: _summed(user, ranges) for user, ranges in found if ranges}
+        found = self._search.of(users).items()
+        return {user: _summed(user, there) for user, ranges in found if (there := self._open(user, ranges))}
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._by_user)
@@ -94,9 +94,9 @@ class PendingChunks(Mapping[str, PendingRows]):
                 found.setdefault(each.user, []).append(each)
         return found
 
-    def _open(self, user: str, ranges: Sequence[RowRange]) -> list[RowRange]:
-        upto = self._marks.get(user, NOTHING)
-        return [each for each in ranges if each.last_seq > upto]
+    def _open(self, user: str, ranges: Sequence[RowRange]) -> Sequence[RowRange]:
+        upto = self._marks.get(user)
+        return ranges if upto is None else [each for each in ranges if each.last_seq > upto]
 
 
 # Each read and each INSERT of a key sums its user's chunks: a getter in C costs a fifth of an expression for each.
@@ -204,11 +204,11 @@ class ListedLogView:
         """That of its headers."""
         return self._pending.weight
 
-    @property
+    @cached_property
     def last_position(self) -> int:
         return self.cut.upto + len(self.run)
 
-    @property
+    @cached_property
     def end(self) -> int:
         """The last possible `_seq` of what was read: a flush of the view settles up to here."""
         return end_of(self.last_position)

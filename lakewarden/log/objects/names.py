@@ -55,10 +55,7 @@ def log_of(key: str) -> str:
 
 def number_of(key: str) -> int | None:
     """The position or version at a key's end; None for an object that is not ours."""
-    return _number(key.rsplit("/", 1)[-1])
-
-
-def _number(name: str) -> int | None:
+    name = key.rsplit("/", 1)[-1]
     return int(name) if len(name) == _DIGITS and name.isdecimal() and name.isascii() else None
 
 
@@ -102,10 +99,10 @@ def listing_of(log_id: str, keys: Iterable[str]) -> LogListing:
 
 def _enter(listing: LogListing, key: str, rest: list[str]) -> None:
     if len(rest) == 2 and rest[0] == "segments":  # most of them, so before the others
-        if (position := _number(rest[1])) is not None:
+        if (position := number_of(rest[1])) is not None:
             listing.segments.add(position)
         return
-    number = _number(rest[1].partition("-")[0]) if len(rest) > 1 else None
+    number = number_of(rest[1].partition("-")[0]) if len(rest) > 1 else None
     match rest:
         case ["cuts", _] if number is not None:
             listing.cuts.add(number)

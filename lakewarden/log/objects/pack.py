@@ -19,6 +19,7 @@ import struct
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from io import BytesIO
+from itertools import chain
 from typing import Any, NamedTuple
 
 import msgspec
@@ -131,12 +132,12 @@ def pack_segment(
         segment_format: 1 leaves `after` out; 3 gives many chunks an index.
     """
     linked = segment_format >= LINKED
-    start = _Start(min(segment_format, LINKED), put_id, bytes.fromhex(after) if linked else b"")
+    start = _Start(min(segment_format, LINKED), bytes.fromhex(put_id), bytes.fromhex(after) if linked else b"")
     # Older formats have no index, and a process of an older release must be able to read what is written here.
     if segment_format >= INDEXED and len(chunks) >= MANY and not keys:
         constant = (np.full(len(chunks), each, np.int64) for each in (schema_version, stored_at))
         if isinstance(chunks, Crowd):
-            blocks = _summed(chunks.blocks(bytes.fromhex(put_id), SUM_BYTES))
+            blocks = _summed(chunks.blocks(start.unique, SUM_BYTES))
             first_seqs = np.cumsum(chunks.counts) - chunks.counts
             return start.indexed(chunks.users, chunks.counts, chunks.sizes + SUM_BYTES, blocks, first_seqs, *constant)
         rows = np.fromiter((chunk.rows for chunk in chunks), np.int64, len(chunks))
@@ -144,12 +145,12 @@ def pack_segment(
         parts = start.behind_ids(map(_with_sum, data))
         return start.indexed(names_in(chunks), rows, _sizes(data) + SUM_BYTES, parts, np.cumsum(rows) - rows, *constant)
     chunks = [*chunks]  # a crowd is encoded only once
-    data = [chunk.data for chunk in chunks]
-    columns = _columns(chunks, AROUND)
+    users, counts, payloads = zip(*chunks, strict=True) if chunks else ((), (), ())
+    columns = _columns(users, counts, payloads, AROUND)
     header = {"version": schema_version, "stored_at": stored_at, **columns, **({"keys": keys} if keys else {})}
     # In format 1 these bytes are zeros, which says "not known".
-    rows_in_all = counted(sum([chunk.rows for chunk in chunks])) if linked else counted(None)
-    return start.joined(header, map(_with_sum, data), rows_in_all)
+    rows_in_all = counted(sum(counts)) if linked else counted(None)
+    return start.joined(header, map(_with_sum, payloads), rows_in_all)
 
 
 def pack_naming(
@@ -163,7 +164,7 @@ def pack_naming(
     segment_format: int = INDEXED,
 ) -> bytes:
     """The bytes of a segment that names a staged batch; the other arguments as in `pack_segment`, of format 3."""
-    start = _Start(min(segment_format, LINKED), put_id, bytes.fromhex(after))
+    start = _Start(min(segment_format, LINKED), bytes.fromhex(put_id), bytes.fromhex(after))
     users = [each.user for each in pieces]
     # One user's batch names the user once, not for each piece.
     alone = once is None and len(set(users)) == 1
@@ -187,18 +188,15 @@ def pack_naming(
 
 def pack_carry(put_id: str, chunks: Sequence[CarriedChunk], segment_format: int = INDEXED) -> bytes:
     """A carry object's bytes."""
-    data = [chunk.data for chunk in chunks]
+    users, rows, data, *others = zip(*chunks, strict=True)
     # Carry has no neighbour: it is found by its key in the cut, so it needs no link.
-    start = _Start(1, put_id, b"")
+    start = _Start(1, bytes.fromhex(put_id), b"")
     if segment_format >= INDEXED and len(chunks) >= MANY:
-        users, rows, _, *others = zip(*chunks, strict=True)
         numbers = (np.array(each, np.int64) for each in others)
         return start.indexed(users, np.array(rows), _sizes(data), start.behind_ids((each,) for each in data), *numbers)
     header = {
-        **_columns(chunks, ID_BYTES),
-        "first_seqs": [chunk.first_seq for chunk in chunks],
-        "versions": [chunk.schema_version for chunk in chunks],
-        "stored_ats": [chunk.stored_at for chunk in chunks],
+        **_columns(users, rows, data, ID_BYTES),
+        **dict(zip(("first_seqs", "versions", "stored_ats"), others, strict=True)),
     }
     # The chunks come with their sums from where they were copied.
     return start.joined(header, ((each,) for each in data), counted(None))
@@ -208,20 +206,17 @@ def _with_sum(rows: Payload) -> tuple[Payload, Payload]:
     return rows, behind(rows)
 
 
-def _columns(chunks: Sequence[Chunk] | Sequence[CarriedChunk], around: int) -> dict[str, object]:
+def _columns(users: Sequence[str], rows: Sequence[int], data: Sequence[Payload], around: int) -> dict[str, object]:
     """`around`: the bytes of a chunk that are not its data."""
-    return {
-        "users": [chunk.user for chunk in chunks],
-        "rows": [chunk.rows for chunk in chunks],
-        "lengths": [len(chunk.data) + around for chunk in chunks],
-    }
+    return {"users": users, "rows": rows, "lengths": [len(each) + around for each in data]}
 
 
 class _Start(NamedTuple):
     """What an object begins with."""
 
     format: int
-    put_id: str
+    unique: bytes
+    """The id of its put."""
     link: bytes
 
     def joined(self, header: dict[str, object], chunks: Iterable[tuple[Payload, ...]], rows: bytes) -> bytes:
@@ -248,15 +243,9 @@ class _Start(NamedTuple):
         whole.writelines(parts)  # type: ignore[arg-type]  # numpy's arrays are bytes too
         return whole.getvalue()
 
-    @property
-    def unique(self) -> bytes:
-        return bytes.fromhex(self.put_id)
-
     def behind_ids(self, chunks: Iterable[tuple[Payload, ...]]) -> Iterator[Payload]:
         """Each, in its parts, behind the object's id."""
-        for parts in chunks:
-            yield self.unique
-            yield from parts
+        return chain.from_iterable((self.unique, *parts) for parts in chunks)
 
     def _fixed(self, kind: int, header_bytes: int, rows: bytes) -> bytes:
         return FIXED.pack(MAGICS[self.format], header_bytes, kind, rows, self.unique)

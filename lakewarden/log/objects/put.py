@@ -214,7 +214,7 @@ class Puts:
         check_fence(self._cut.fence, segment.token)
         # An erasure takes its positions first and removes what is staged after that: a batch begun in between is refused by who
         # was closed then (docs/decisions/0073-batches-begun-during-an-erasure.md).
-        if closed := frozenset(user for user in segment.users if segment.closed and self._mark(user) in segment.closed):
+        if segment.closed and (closed := frozenset(user for user in segment.users if self._mark(user) in segment.closed)):
             raise BeingErased(closed)  # open again perhaps, but what was staged is gone
         if segment.since is not None:  # not above a position that was lost since
             # Staged before any position of ours was lost: an erasure of the user since then has removed the objects that the

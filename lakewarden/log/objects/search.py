@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 
 from lakewarden.log.chunk import RowRange
 from lakewarden.log.objects.header import Header
+
+_WIDE, _WEIGHT = map(attrgetter, ("wide", "weight"))
 
 
 # Chunks by user, in layers that logs which follow one another share.
@@ -73,7 +76,7 @@ class ChunkSearch:
 
     @classmethod
     def over(cls, headers: Sequence[Header]) -> ChunkSearch:
-        return cls(headers, [header for header in headers if header.wide], sum(header.weight for header in headers))
+        return cls(headers, [*filter(_WIDE, headers)], sum(map(_WEIGHT, headers)))
 
     def followed_by(self, headers: Sequence[Header]) -> ChunkSearch:
         """The same with further headers, and nothing loaded."""

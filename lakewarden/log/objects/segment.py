@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import accumulate, repeat
 from typing import Any, NamedTuple
 
@@ -133,7 +134,7 @@ def _ranges(
     key: str, fixed: _Fixed, chunks: int, users: Sequence[str], *numbers: Iterable[int]
 ) -> tuple[RowRange, ...] | Columns:
     if chunks < MANY:
-        return tuple(RowRange(key, fixed.put_id, *each) for each in zip(users, *numbers, strict=False))
+        return tuple(map(partial(RowRange, key, fixed.put_id), users, *numbers))
     arrays = (np.fromiter(each, np.int64, chunks) for each in numbers)
     return Columns(key, fixed.put_id, texts(users), *arrays)
 

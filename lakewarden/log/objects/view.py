@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from contextlib import suppress
+from functools import partial
 from itertools import count
 
 import pyarrow as pa
@@ -142,7 +143,7 @@ def _followed(store: ObjectStore, former: ListedLogView, cache: HeaderCache) -> 
     log_id, cut, last = former.log_id, former.cut, former.last_position
     if len(former.run) < 2 or last in cut.lost:
         return None  # a short log has little to list; and what was given up has no name
-    following = (names.segment_key(log_id, position) for position in count(last))
+    following = map(partial(names.segment_key, log_id), count(last))
     # From the last known one on, not behind it: whether it is still there tells whether the two views fit.
     keys = store.keys_after(names.segments(log_id), names.segment_key(log_id, last - 1), following)
     listing = names.listing_of(log_id, keys)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
 from itertools import chain, islice
 
 import pyarrow as pa
@@ -244,14 +244,8 @@ class LogWriter:
         staged = CutTerms(settings, new_id, terms.segment_format, terms.reach)
         self.batches = Batches(store, log_id, staged, self._gathering, clock, terms.headers or HeaderCache())
         self._appends = Appends(store, log_id, staged, self._gathering, clock)
-
-    def look_again(self) -> None:
-        """The next append looks at the log as a new process would."""
-        self._gathering.look_again()
-
-    def announced(self) -> AbstractContextManager[None]:
-        """As `TableLog.announced`."""
-        return self._gathering.announced()
+        self.look_again = self._gathering.look_again
+        self.announced = self._gathering.announced
 
     def append(self, batch: Batch, after: int | None = None, keys: Touched | None = None) -> Receipt:
         """Returns once the rows are durable and will be read by every strong read that starts from now on.

@@ -16,7 +16,7 @@ from lakewarden.delta.lifecycle.copying import CopiedFile
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import Corrupt, InvalidArgument, NotFound
 from lakewarden.storage.location import canonical
-from lakewarden.storage.objects import Missing, ObjectStore, check_key
+from lakewarden.storage.objects import Missing, ObjectStore, path_below
 from lakewarden.storage.open import open_store
 from lakewarden.tables.client.client import TableClient
 from lakewarden.tables.rows.files import Files, RowsWithFiles, references
@@ -59,7 +59,7 @@ def read_manifest(source: str) -> Export:
     try:
         said = json.loads(data)
         tables = tuple(_table(ExportedTable(**table)) for table in said["tables"])
-        files = tuple(CopiedFile(check_key(file["path"]), file["size"], file["sha256"]) for file in said["files"])
+        files = tuple(CopiedFile(path_below("", file["path"]), file["size"], file["sha256"]) for file in said["files"])
         found = Export(said["exported_user"], said["exported_at"], place, tables, files)
     except (ValueError, KeyError, TypeError, AttributeError, InvalidArgument) as error:
         raise Corrupt(f"{place}/{MANIFEST} is not the manifest of an export: {data[:80]!r}") from error
@@ -105,7 +105,7 @@ def _table(said: ExportedTable) -> ExportedTable:
     if type(said.version) is not int or said.version < 0:
         raise ValueError(f"not a version: {said.version!r}")
     TableName.parse(said.name)
-    check_key(said.path)
+    path_below("", said.path)
     return said
 
 
