@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
@@ -134,11 +135,16 @@ class TableSchema:
         return tuple(column for column in self.columns if column.name != OBJECT)
 
     @cached_property
+    def shown_by_name(self) -> Mapping[str, SchemaColumn]:
+        """The same by their names in lower case."""
+        return {column.name.lower(): column for column in self.shown}
+
+    @cached_property
     def of_files(self) -> tuple[str, ...]:
         """The columns of type FILE."""
         return tuple(column.name for column in self.columns if column.type.name == "FILE")
 
-    @property
+    @cached_property
     def keyed(self) -> bool:
         """Whether it has a primary key."""
         return bool(self.primary_key)
@@ -346,6 +352,11 @@ class Catalog:
     settings: dict[str, str] | None = None
     """Those of the whole warehouse (catalog/kept_settings.py), where they are not the default; None in one of an earlier release,
     until its settings are taken over."""
+
+    @cached_property
+    def disabled(self) -> frozenset[str]:
+        """The namespaces whose engine is disabled."""
+        return frozenset(name for name, each in self.namespaces.items() if not each.engine.active)
 
     def location_of(self, uri: str) -> Location:
         """A place that somebody names, with the connection of the storage that it is in, if it is in one.

@@ -52,7 +52,7 @@ def _streams(catalog: Catalog, names: Sequence[str]) -> list[Table]:
     for table in found:
         if table.type != "STREAM":
             raise Unsupported(f"{table.name} is a {table.type} table, whose rows never expire; STREAM tables are evicted")
-        require_active(catalog, table.name)
+        require_active(catalog, table.name.namespace)
     return found if names else [table for table in _all_streams(catalog) if is_active(catalog, table.name)]
 
 

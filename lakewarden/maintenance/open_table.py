@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from lakewarden.base.scope import TableName
+from lakewarden.catalog.access import OPERATOR
 from lakewarden.catalog.model import Table
 from lakewarden.catalog.state.job_log import JobLog
 from lakewarden.errors import Conflict, Unsupported
@@ -12,9 +13,9 @@ from lakewarden.tables.client.client import TableClient
 from lakewarden.tables.warehouse import Warehouse
 
 
-def open_table(warehouse: Warehouse, table: Table) -> TableClient:
-    """The client of one table, as the operator's."""
-    return TableClient(warehouse, table, warehouse.log(table), flush_pending=flush_pending)
+def open_table(warehouse: Warehouse, table: Table, author: str = OPERATOR.user) -> TableClient:
+    """The client of one table, by default as the operator's."""
+    return TableClient(warehouse, table, warehouse.log(table), author, flush_pending=flush_pending)
 
 
 def flush_pending(warehouse: Warehouse, table: TableName) -> None:

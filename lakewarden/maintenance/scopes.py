@@ -26,7 +26,7 @@ def named_tables(catalog: Catalog, names: Sequence[str]) -> list[Table]:
     found = [find_table(catalog, TableName.parse(name)) for name in names]
     for table in found:
         require(table, "cold tier", "flushes, maintenance, versions")
-        require_active(catalog, table.name)
+        require_active(catalog, table.name.namespace)
     return found if names else [table for table in cold_tables(catalog) if is_active(catalog, table.name)]
 
 

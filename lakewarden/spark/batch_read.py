@@ -264,7 +264,7 @@ def readable(warehouse: Warehouse, options: ReadOptions) -> Table:
     """
     catalog = warehouse.catalog.read()
     table = find_table(catalog, options.table)
-    require_active(catalog, table.name)
+    require_active(catalog, table.name.namespace)
     for user in options.users or ():
         check_scope(table, Scope(table.name, user))
     if options.as_of is None:

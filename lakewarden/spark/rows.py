@@ -44,7 +44,7 @@ class ScopeRead:
             yield from self._streams(warehouse, [user for user in users if user is not None])
             return
         catalog = warehouse.catalog.read()
-        require_active(catalog, self.table.name)
+        require_active(catalog, self.table.name.namespace)
         warehouse.read_ahead(self.table, users)
         log = warehouse.log(self.table)
         names = frozenset(user or "" for user in users)

@@ -81,7 +81,7 @@ class StagedWrite:
         warehouse = connection.open()
         catalog = warehouse.catalog.read()
         table = find_table(catalog, options.table)
-        require_active(catalog, table.name)
+        require_active(catalog, table.name.namespace)
         _intake(warehouse, table).owner(options.user, options.user_column)
         return cls(connection, options, table, warehouse.log(table).begin_batch())
 

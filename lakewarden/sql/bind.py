@@ -92,11 +92,11 @@ def bind(context: Context, statement: Statement, made: Made | None = None, *, fi
     for ask in () if own else spec.right.asks(context, statement, made):
         context.door.allow(ask.act, ask.table)
         if ask.table is not None and ask.act != "drop":
-            require_active(context.catalog, ask.table.name)
+            require_active(context.catalog, ask.table.name.namespace)
     readable = {}
     for table in _read_by(context, statement, queries, made):
         context.door.allow("read", table)
-        require_active(context.catalog, table.name)
+        require_active(context.catalog, table.name.namespace)
         readable[table.name] = table
     if spec.requires is not None and not own:
         spec.requires.check(context, statement, made)
@@ -114,8 +114,8 @@ def _check(context: Context, statement: Statement, queries: Sequence[exp.Expr]) 
     """Raises:
     BadSyntax, PermissionDenied, InvalidArgument, Unsupported: the engine does not take the text of a query.
     """
-    with context.door.watched("query"):
-        for query in queries:
+    for query in queries:
+        with context.door.watched("query"):
             named = query if statement.keeps_its_query else taken_apart(context, query)[0]
             context.engine.check(text_of(as_they_are(named)), context.limits)
 

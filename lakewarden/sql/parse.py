@@ -49,6 +49,7 @@ most of them import operations and Delta, which a query without tables does not 
 """
 
 
+@cache
 def family(name: str) -> Any:
     """The module of a family, which has `ROWS` and `GRAMMARS`."""
     return import_module(f"lakewarden.sql.statements.{name}")

@@ -144,7 +144,7 @@ class SqlSession:
         Raises:
             Canceled: it was cancelled before all statements had run.
         """
-        appends = nullcontext() if self.block.open else announced(self._services.warehouse, self.namespace, statements)
+        appends = nullcontext() if self.block.open else announced(self._services.warehouse, self._choices.namespace, statements)
         with appends, self.block.running():
             context = self._context(freshness, wait=wait, cancellation=cancellation or Cancellation())
             return self._run(context, statements, files, each)
@@ -265,7 +265,7 @@ class SqlSession:
 
         warehouse = self._services.warehouse
         table = find_table(warehouse.catalog.read(), TableName.parse(name))
-        return SessionTable(open_table(warehouse, table).by(self._door.principal.user), self._door, self.block)
+        return SessionTable(open_table(warehouse, table, self._door.principal.user), self._door, self.block)
 
     def execute_as(self, user: str) -> SqlSession:
         """A session as another user, like EXECUTE AS USER.

@@ -34,11 +34,11 @@ def test_a_namespace_has_an_active_engine_and_keeps_its_id(catalog: Catalog) -> 
 
 
 def test_a_disabled_engine_is_a_failed_precondition(catalog: Catalog) -> None:
-    require_active(catalog, EVENTS)
+    require_active(catalog, EVENTS.namespace)
     off = set_engine(catalog, "kb-prod", NOW, active=False)
     with pytest.raises(FailedPrecondition, match='ENABLE ENGINE "kb-prod"'):
-        require_active(off, EVENTS)
-    require_active(set_engine(off, "kb-prod", NOW, active=True), EVENTS)
+        require_active(off, EVENTS.namespace)
+    require_active(set_engine(off, "kb-prod", NOW, active=True), EVENTS.namespace)
 
 
 def test_the_time_of_a_change_advances_under_a_clock_that_stands(catalog: Catalog) -> None:

@@ -69,27 +69,15 @@ def check_settings(text: str) -> str:
 
 
 def is_active(catalog: Catalog, table: TableName) -> bool:
-    return _runs(catalog, table.namespace)
+    return table.namespace not in catalog.disabled
 
 
-def require_active(catalog: Catalog, table: TableName) -> None:
-    """Raises:
-    FailedPrecondition: the engine of the table's namespace is disabled.
-    """
-    require_engine(catalog, table.namespace)
-
-
-def require_engine(catalog: Catalog, namespace: str) -> None:
+def require_active(catalog: Catalog, namespace: str) -> None:
     """Raises:
     FailedPrecondition: the engine of the namespace is disabled.
     """
-    if not _runs(catalog, namespace):
+    if namespace in catalog.disabled:
         raise FailedPrecondition(
             f"the engine of namespace {namespace!r} is disabled: its tables take no reads, writes and jobs until"
             f' ENABLE ENGINE "{namespace}"'
         )
-
-
-def _runs(catalog: Catalog, namespace: str) -> bool:
-    found = catalog.namespaces.get(namespace)
-    return found is None or found.engine.active

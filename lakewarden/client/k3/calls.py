@@ -101,11 +101,11 @@ class Calls(ABC):
             return table
         self._door.allow(act, table)
         if act != "drop":
-            require_active(self._warehouse.catalog.read(), table.name)
+            require_active(self._warehouse.catalog.read(), table.name.namespace)
         return table
 
     def _client(self, table: Table) -> TableClient:
-        return open_table(self._warehouse, table).by(self._principal.user)
+        return open_table(self._warehouse, table, self._principal.user)
 
     def _tables(self, catalog: Catalog, bucket: str) -> list[Table]:
         """The bucket's tables, those of pipelines without a schema yet among them."""
@@ -119,7 +119,7 @@ class Calls(ABC):
     def _check_active(self, catalog: Catalog, bucket: str, name: str, act: TableAct) -> None:
         """Of a table that does not exist yet."""
         self._door.allow(act, TableOf(TableName(bucket, name), "SHARED"))
-        require_active(catalog, TableName(bucket, name))
+        require_active(catalog, bucket)
 
     def _run(self, bucket: str, statement: Statement, freshness: Freshness = "strong") -> Result:
         (result,) = self._session(bucket).run([statement], freshness=freshness, cancellation=self._cancellation)

@@ -10,7 +10,7 @@ from typing import cast
 from sqlglot import exp
 
 from lakewarden.base.commit_metadata import Metadata
-from lakewarden.catalog.changes.engines import require_engine
+from lakewarden.catalog.changes.engines import require_active
 from lakewarden.catalog.evolution import DropColumn, RenameColumn
 from lakewarden.client.k3.answers import queried, written
 from lakewarden.client.k3.calls import DEFAULTS, Calls, only
@@ -80,7 +80,7 @@ class StatementCalls(Calls):
             raise InvalidArgument(f"limit {most:,}: a server answers up to {_MOST_SERVED:,} rows; more come from /v1/api/sql")
         statement = _checked(only(self._session(bucket).parsed(_filled(sql, table))))
         if isinstance(statement, (Query, Explain)):
-            require_engine(catalog, bucket)
+            require_active(catalog, bucket)
             return self._queried(bucket, _over(statement, _renamed(statement.query, lookup_tables)), reading, most)
         if isinstance(statement, _WRITES):
             return written(statement.table.name, self._run(bucket, statement))

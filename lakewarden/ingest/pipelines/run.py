@@ -130,7 +130,7 @@ class ObjectIngest:
         self._request = request
         self._pipeline: Pipeline = pipeline_of(catalog, request.table)
         self._rule: IngestRule = rule_of(catalog, self._pipeline)
-        require_active(catalog, request.table)
+        require_active(catalog, request.table.namespace)
         if not (self._rule.enabled or request.force):
             raise FailedPrecondition(
                 f"the rule {self._rule.id} of {request.table} is disabled: ALTER RULE {self._rule.id} SET ENABLED = true"
@@ -246,7 +246,7 @@ class ObjectIngest:
             NotFound, FailedPrecondition: the table was dropped meanwhile, or its engine disabled.
         """
         catalog = self._warehouse.catalog.read()
-        require_active(catalog, self._request.table)
+        require_active(catalog, self._request.table.namespace)
         table_of(catalog, self._pipeline)
         self._rule = rule_of(catalog, pipeline_of(catalog, self._request.table))
 

@@ -51,7 +51,7 @@ def _resolved(warehouse: Warehouse, catalog: Catalog, line: ScopePlan, *, in_log
         table = find_table(catalog, line.scope.table)
     except NotFound as error:
         raise Moved(f"{error.message}; plan again") from error
-    require_active(catalog, table.name)
+    require_active(catalog, table.name.namespace)
     if in_log:
         line.check_place(table.log_id, Location(warehouse.state.uri).below(warehouse.log(table).home).uri)
         return None

@@ -207,6 +207,6 @@ def ingested(lake: Lakehouse, call: FlightCall, command: CommandStatementIngest,
     if not namespace:
         raise InvalidArgument(f"{command.table} has no namespace: give it as the schema")
     table = lake.sessions.served(call.principal).table(f"{namespace}.{command.table}")
-    require_active(lake.warehouse.catalog.read(), table.client.table.name)
+    require_active(lake.warehouse.catalog.read(), table.client.table.name.namespace)
     mode: WriteMode = "upsert" if table.client.table.options.on_duplicate == "replace" else "insert"
     return table.write(rows, mode=mode).rows

@@ -139,7 +139,7 @@ def _skeleton(text: str) -> str:
 
 
 def _literals_in(text: str) -> tuple[str, ...]:
-    return tuple([number or string for string, number in _LITERAL.findall(text)])
+    return tuple(map("".join, _LITERAL.findall(text)))  # of a text and a number, one is empty
 
 
 _FIRST = frozenset({TokenType.SELECT, TokenType.INSERT})

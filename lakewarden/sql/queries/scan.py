@@ -17,7 +17,7 @@ from lakewarden.base.clock import to_millis
 from lakewarden.base.scope import Scope, TableName
 from lakewarden.base.settings import described_settings
 from lakewarden.catalog.kept_settings import KEPT
-from lakewarden.catalog.model import Table
+from lakewarden.catalog.model import Catalog, Table
 from lakewarden.catalog.passwords import REDACTED
 from lakewarden.catalog.state.job import Job, this_node
 from lakewarden.catalog.state.processes import LiveQueries, Processes
@@ -249,15 +249,18 @@ def relation(context: Context, name: TableName, pushdown: Pushdown, read: pa.Tab
     return for_duck(read.select(pushdown.columns), table.schema)
 
 
-def scanned(context: Context, table: Table, wanted: ReadSelection) -> pa.Table:
-    """The session's rows of a table, those of its block among them; some outside the bounds, too."""
+def scanned(context: Context, table: Table, wanted: ReadSelection, catalog: Catalog | None = None) -> pa.Table:
+    """The session's rows of a table, those of its block among them; some outside the bounds, too. `catalog` as in
+    `TableClient.scan`.
+    """
     owner = context.owner(table)
     client = client_to_read(context.block, open_table(context.warehouse, table), owner)
-    return client.scan(wanted, user=owner, freshness=context.freshness)
+    return client.scan(wanted, user=owner, freshness=context.freshness, catalog=catalog)
 
 
 def scanned_within(context: Context, table: Table, columns: tuple[str, ...], bounds: tuple[Bound, ...]) -> pa.Table:
-    return scanned(context, table, ReadSelection(columns, bounds))
+    """As `scanned`, right behind the statement's look at the catalog."""
+    return scanned(context, table, ReadSelection(columns, bounds), context.catalog)
 
 
 def past(context: Context, relation: Relation) -> PastScope:

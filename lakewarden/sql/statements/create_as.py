@@ -179,7 +179,7 @@ def _fill(context: Context, table: Table, given: pa.Table | RowParts | TaskFiles
 
 
 def _client(context: Context, table: Table) -> TableClient:
-    return open_table(context.warehouse, table).by(context.principal.user)
+    return open_table(context.warehouse, table, context.principal.user)
 
 
 def _asks(context: Context, statement: CreateTableAs, made: Made) -> Iterator[Ask]:

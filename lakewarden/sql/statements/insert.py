@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import ClassVar, cast
 
 import pyarrow as pa
@@ -56,7 +57,7 @@ class Insert(RowSource):
     verb: ClassVar[Verb] = "INSERT"
 
     def sets(self) -> Iterator[Ref | None]:
-        yield from (each.of for each in self.assignments)
+        return map(attrgetter("of"), self.assignments)
 
     @property
     def assignments(self) -> tuple[Assignment, ...]:
@@ -69,7 +70,8 @@ class Insert(RowSource):
 
     def queries(self) -> Iterator[exp.Expr]:
         yield from super().queries()
-        yield from computed(*self.returning)
+        if self.returning:
+            yield from computed(*self.returning)
         if self.conflict is not None:
             yield from computed(*(each.value for each in self.assignments), self.conflict.where)
 
@@ -83,7 +85,7 @@ class Insert(RowSource):
         return not (self.conflict or self.files or self.returning) or super().takes_temporary(name)
 
     def file_names(self) -> Iterator[str]:
-        return (file.name for file in self.files)
+        return map(attrgetter("name"), self.files)
 
     def appends_to(self) -> Ref | None:
         """Where DuckDB computes nothing, and few keys are looked up."""

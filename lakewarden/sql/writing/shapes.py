@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from typing import ClassVar, Literal
 
 from sqlglot import exp
@@ -220,6 +220,15 @@ class Shape:
     warns: bool = False
     """Whether rows that wait in the log may undo it (K3-96)."""
 
+    @cached_property
+    def plan(self) -> WritePlan:
+        """That of a statement whose condition does not count."""
+        return WritePlan(self.strategy, self.why, self.warnings)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        return (NO_BYPASS if self.kind == "keyless" else BYPASS,) if self.warns else ()
+
 
 SHAPES: tuple[Shape, ...] = (
     Shape("INSERT", "keyed", "one row", To.KEYED_INSERT_SINGLE, _LOG),
@@ -300,7 +309,7 @@ class WritePlan:
     why: str
     warnings: tuple[str, ...] = ()
 
-    @property
+    @cached_property
     def in_log(self) -> bool:
         """Whether the rows go through the write log; else straight into Delta."""
         return not self.strategy.name.startswith("NON_KEYED")
@@ -322,8 +331,10 @@ def plan_of(statement: RowWrite, table: Table, rules: Rules, columns_of: Columns
     shape = _shape(statement.verb, kind, form or "any", rules if kind == "keyed" else "native")
     if shape is None:
         raise Unsupported(f"{table.name} has no primary key, by which {statement.verb} would find its rows")
-    why = shape.why if condition is None else f"{condition.why}: {shape.why}"
-    return WritePlan(shape.strategy, why, _warnings(shape, condition, why))
+    if condition is None:
+        return shape.plan
+    why = f"{condition.why}: {shape.why}"
+    return WritePlan(shape.strategy, why, shape.warnings or ((why,) if condition.partly else ()))
 
 
 def kind_of(table: Table) -> TableKind:
@@ -344,12 +355,6 @@ def _shape(verb: Verb, kind: TableKind, form: Form, rules: Rules) -> Shape | Non
         if shape.verb == verb and shape.kind in (*kinds, "any") and shape.form in (form, "any") and shape.rules in (rules, "any")
     )
     return next(fitting, None)
-
-
-def _warnings(shape: Shape, condition: Condition | None, why: str) -> tuple[str, ...]:
-    if shape.warns:
-        return (NO_BYPASS if shape.kind == "keyless" else BYPASS,)
-    return (why,) if condition is not None and condition.partly else ()
 
 
 def _condition(statement: RowWrite, table: Table, columns_of: ColumnsOf) -> Condition:

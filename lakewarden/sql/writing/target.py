@@ -68,7 +68,7 @@ def target_of(context: Context, statement: RowWrite) -> WriteTarget:
     table = context.table(statement.table)
     _check_set(statement, table)
     plan = plan_of(statement, table, context.rules, partial(_columns_of, context))
-    client, owner = open_table(context.warehouse, table).by(context.principal.user), context.owner(table)
+    client, owner = open_table(context.warehouse, table, context.principal.user), context.owner(table)
     return WriteTarget(client_to_write(context.block, client, owner, past_log=not plan.in_log), owner, plan)
 
 
@@ -107,12 +107,13 @@ def columns_named(schema: TableSchema, names: Sequence[str]) -> list[SchemaColum
     """
     if not names:
         return list(schema.shown)
-    found = [column_of(schema, name) for name in names]
-    several = [column.name for column in found]
-    if len(set(several)) < len(several):
-        twice = next(name for name in several if several.count(name) > 1)
-        raise InvalidArgument(f"column {twice!r} is named twice")
-    return found
+    found: dict[str, SchemaColumn] = {}
+    for name in names:
+        column = column_of(schema, name)
+        if column.name in found:
+            raise InvalidArgument(f"column {column.name!r} is named twice")
+        found[column.name] = column
+    return list(found.values())
 
 
 def column_of(schema: TableSchema, name: str) -> SchemaColumn:
@@ -174,7 +175,7 @@ def insert_temporary(context: Context, held: TemporaryTable, given: Rows | RowPa
     """
     table, before = held.table, held.rows
     whole = context.temporary.joined(table.name, given) if isinstance(given, RowParts) else given
-    rows = open_table(context.warehouse, table).by(context.principal.user).completed(whole, user=None)
+    rows = open_table(context.warehouse, table, context.principal.user).completed(whole, user=None)
     if table.schema.primary_key and before.num_rows and rows.num_rows:
         again = matches(before, rows, table.schema.primary_key)
         if pc.any(again).as_py() and table.options.on_duplicate == "error":

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from functools import cached_property, partial
+from itertools import chain
 
 from sqlglot import exp
 
@@ -57,7 +58,7 @@ class RowSource(RowWrite):
     def is_plain(self) -> bool:
         """Whether it is of VALUES that have no name and no function to check, so that DuckDB computes nothing."""
         values = self.values
-        return values is not None and all(is_plain(cell) for row in values.expressions for cell in cells_of(row))
+        return values is not None and all(map(is_plain, chain.from_iterable(map(cells_of, values.expressions))))
 
     @property
     def files(self) -> tuple[FileValue, ...]:
@@ -108,7 +109,7 @@ def rows_of_values(context: Context, values: exp.Values, columns: Sequence[Schem
     Raises:
         InvalidArgument: a row has more or fewer values than there are columns; an expression cannot be computed.
     """
-    cells = [cells_of(row) for row in values.expressions]
+    cells = [*map(cells_of, values.expressions)]
     for row in cells:
         if len(row) != len(columns):
             names = ", ".join(column.name for column in columns)
@@ -149,32 +150,24 @@ def _own(context: Context, value: object, now: datetime) -> object:
 
 def _plain(cell: exp.Expr, column: SchemaColumn) -> object:
     """The value; `_DEFAULT`, an `_Own`, or `_COMPUTED` where DuckDB has to compute it."""
-    if type(cell) is exp.Literal:  # most of them, so before the others
-        return _literal(cell)
-    if is_own_function(cell):
-        return _Own(name_of(cell) or "GENERATE_UUID")
-    if isinstance(cell, exp.Cast):
-        found = literal_of(cell, column.type)
-        return _COMPUTED if found is None else found
-    return _literal(cell)
-
-
-def _literal(cell: exp.Expr) -> object:
     match cell:
-        case exp.Literal():
+        case exp.Literal():  # most of them, so before the others
             return str(cell.this) if cell.is_string else _number(str(cell.this))
         case exp.Null():
             return None
         case exp.Boolean():
             return bool(cell.this)
-        case _ if is_default(cell):
-            return _DEFAULT
+        case exp.Cast():
+            found = literal_of(cell, column.type)
+            return _COMPUTED if found is None else found
+        case _ if is_own_function(cell):
+            return _Own(name_of(cell) or "GENERATE_UUID")
         case exp.Neg() if isinstance(cell.this, exp.Literal) and not cell.this.is_string:
             return _number(f"-{cell.this.this}")
         case exp.Paren(this=exp.Literal() | exp.Neg() | exp.Null() | exp.Boolean()):  # as a negative parameter
-            return _literal(cell.this)
+            return _plain(cell.this, column)
         case _:
-            return _COMPUTED
+            return _DEFAULT if is_default(cell) else _COMPUTED
 
 
 def _number(text: str) -> object:

@@ -217,7 +217,7 @@ class ChangeFeed:
         table = find_table(catalog, self.name)
         if self.table_id not in (None, table.id):
             raise NotFound(f"the table {self.name} whose changes were read was dropped; this is another of the same name")
-        require_active(catalog, self.name)
+        require_active(catalog, self.name.namespace)
         if not table.tracks_changes:
             raise Unsupported(f"change tracking is disabled for {self.name}: its changes are not kept; read its rows instead")
         for user in self.users or ():

@@ -59,8 +59,8 @@ class TableReader:
             return self.log
         return ImagedLog(self.log, Images(self.warehouse, self.table), partial(wait_for_commit, self.warehouse))
 
-    def target(self, user: str | None) -> ScopeTarget:
-        return self.warehouse.target(self._active(self.warehouse.catalog.read()), Scope(self.table.name, user))
+    def target(self, user: str | None, catalog: Catalog | None = None) -> ScopeTarget:
+        return self.warehouse.target(self._active(catalog or self.warehouse.catalog.read()), Scope(self.table.name, user))
 
     def check_writable(self) -> None:
         """Looks at the catalog at most once a second: another process that disables an engine stops writes a second later. Of
@@ -75,7 +75,7 @@ class TableReader:
             raise self._altered()
 
     def _active(self, catalog: Catalog) -> Catalog:
-        require_active(catalog, self.table.name)
+        require_active(catalog, self.table.name.namespace)
         return catalog
 
     def open_target(self, user: str | None) -> ScopeTarget:
@@ -84,7 +84,9 @@ class TableReader:
         self.warehouse.check_open(catalog, find_table(catalog, self.table.name), user)
         return self.warehouse.target(catalog, Scope(self.table.name, user))
 
-    def scan(self, wanted: ReadSelection, user: str | None, freshness: Freshness = "strong") -> pa.Table:
+    def scan(
+        self, wanted: ReadSelection, user: str | None, freshness: Freshness = "strong", catalog: Catalog | None = None
+    ) -> pa.Table:
         """As `TableClient.scan`.
 
         Raises:
@@ -93,7 +95,8 @@ class TableReader:
         if self.table.schema.append_only:
             rows = self.stream(user, wanted)
         else:
-            rows = self._scan(partial(self._target_with, wanted, user), wanted, check_freshness(freshness))
+            first = iter((catalog,))
+            rows = self._scan(lambda: self._target_with(wanted, user, next(first, None)), wanted, check_freshness(freshness))
         return rows if wanted.columns is None else rows.select(wanted.columns)
 
     def scan_to_write(self, wanted: ReadSelection, user: str | None) -> pa.Table:
@@ -111,8 +114,8 @@ class TableReader:
             case "strong":
                 return read_strong(place, self.log, wanted, cold)
 
-    def _target_with(self, wanted: ReadSelection, user: str | None) -> ScopeTarget:
-        target = self.target(user)
+    def _target_with(self, wanted: ReadSelection, user: str | None, catalog: Catalog | None) -> ScopeTarget:
+        target = self.target(user, catalog)
         self._check_names(wanted, target.schema)
         return target
 

@@ -156,7 +156,7 @@ class DirectRun:
             raise SchemaChanged(
                 f"the columns of {table.name} were changed since the rows were made for them; nothing was written: open it again"
             )
-        require_active(catalog, table.name)
+        require_active(catalog, table.name.namespace)
         self._warehouse.check_open(catalog, table, None)
         return self._warehouse.target_of(catalog, table, None)
 
