@@ -40,8 +40,11 @@ class RowRule:
 
 def rules_of(head: TableHead) -> tuple[RowRule, ...]:
     """The rules of a table, in the order of their names."""
-    checks = sorted(name for name in head.configuration if name.startswith(_CONSTRAINT))
-    named = [RowRule(f"the CHECK constraint {name.removeprefix(_CONSTRAINT)}", head.configuration[name]) for name in checks]
+    named = [
+        RowRule(f"the CHECK constraint {name.removeprefix(_CONSTRAINT)}", text)
+        for name, text in sorted(head.configuration.items())
+        if name.startswith(_CONSTRAINT)
+    ]
     return (*named, *_of_columns(head.schema))
 
 

@@ -150,6 +150,8 @@ class Floor:
                 parts = self._lately(now, within, lambda key: self._some(key, marks))
                 self._parts = {key: part for key, part in self._parts.items() if key in parts}
                 look = FloorLook(parts=tuple(chain.from_iterable(parts.values())))
+                if len(self._parts) == len(parts):  # all were read whole, as `look` does
+                    self._looked = (self._listed or now, _joined(self._parts))
         return {mark: known for mark in marks if (known := look.known(mark)) is not None}
 
     def _some(self, key: str, marks: Collection[str]) -> list[KnownScopes]:
@@ -302,7 +304,10 @@ class Floor:
 
     def _list(self) -> list[str]:
         found = self._store.list(self._prefix)
-        self._sizes = {stored.key: stored.size for stored in found if is_part(stored.key)}
+        sizes = {stored.key: stored.size for stored in found if is_part(stored.key)}
+        if sizes.keys() != self._sizes.keys():
+            self._looked = None  # nothing is kept behind a newer listing
+        self._sizes = sizes
         self._others = tuple(stored.key for stored in found if not is_part(stored.key))
         return list(self._sizes)
 

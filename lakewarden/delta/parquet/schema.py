@@ -158,7 +158,10 @@ def reads_alike(written: TableSchema, now: TableSchema) -> bool:
 def version_of(schema_json: str, schemas: tuple[TableSchema, ...]) -> TableSchema | None:
     """Returns the newest schema version that the columns of a Delta schema's JSON text match; None when another program changed
     them."""
-    return next((schema for schema in reversed(schemas) if _is(schema_json, schema)), None)
+    for schema in reversed(schemas):
+        if _is(schema_json, schema):
+            return schema
+    return None
 
 
 @lru_cache(maxsize=1024)

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from lakewarden.catalog.buckets import bucket_named, bucket_of
 from lakewarden.catalog.model import TableSchema
 from lakewarden.delta.partitions import Partition, value_of
+from lakewarden.delta.reading.keys import few_with
 
 if TYPE_CHECKING:
     from lakewarden.delta.parquet.files import DataFile
@@ -71,7 +72,12 @@ def may_have_within(table: ScopeTable, partition: Partition, bounds: Sequence[Bo
 
 def rows_within(rows: pa.Table, bounds: Sequence[Bound]) -> pa.Table:
     """The rows within all bounds; all of them where that would leave most."""
-    tests = [test for bound in bounds for test in _tests(rows.column(bound.column), bound)] if rows.num_rows else []
+    if not (rows.num_rows and bounds):
+        return rows
+    pinned = {bound.column: bound.low for bound in bounds if bound.low is not None and bound.low == bound.high}
+    if len(pinned) == len(bounds) and (found := few_with(rows, pinned)) is not None:
+        return found
+    tests = [test for bound in bounds for test in _tests(rows.column(bound.column), bound)]
     if not tests:
         return rows
     inside = reduce(pc.and_, tests)
@@ -80,7 +86,7 @@ def rows_within(rows: pa.Table, bounds: Sequence[Bound]) -> pa.Table:
 
 def key_bounds(primary_key: Sequence[str], rows: pa.Table) -> tuple[Bound, ...]:
     """Where rows with the keys of these may be."""
-    return tuple(bound for name in primary_key if (bound := bound_of(name, rows.column(name))) is not None)
+    return tuple([bound for name in primary_key if (bound := bound_of(name, rows.column(name))) is not None])
 
 
 def bound_of(name: str, values: pa.ChunkedArray[Any]) -> Bound | None:

@@ -21,7 +21,8 @@ Key = tuple[object, ...]
 _Integers = NDArray[np.integer[Any]]
 
 _FEW = 400
-"""Rows up to which a key of several columns is found faster in a dictionary of Python than by a dozen calls of Arrow's."""
+"""Rows up to which Python is faster than calls of Arrow's: a dozen, for a key of several columns in a dictionary; or three, each
+of which costs more than a look at so many values."""
 
 _MOST = 500_000
 """Rows up to which a dictionary is made for many look-ups: some 100 MB."""
@@ -40,6 +41,24 @@ def key_values(rows: pa.Table, primary_key: Sequence[str]) -> list[Key]:
     """The key of each row."""
     columns: list[list[Any]] = [rows.column(name).to_pylist() for name in primary_key]
     return list(zip(*columns, strict=True))
+
+
+def few_with(rows: pa.Table, values: Mapping[str, object]) -> pa.Table | None:
+    """As `rows_with`. None of many rows, and of other values than whole numbers and texts: a day may be beyond Python's years."""
+    if rows.num_rows > _FEW or not {*map(type, values.values())} <= {int, str}:
+        return None
+    wanted = tuple(values.values())
+    places = [place for place, each in enumerate(key_values(rows, tuple(values))) if each == wanted]
+    return rows.take(pa.array(places, pa.int64())) if len(places) > 1 else rows.slice(places[0] if places else 0, len(places))
+
+
+def rows_with(rows: pa.Table, values: Mapping[str, object]) -> pa.Table:
+    """The rows that have these values in these columns."""
+    if (found := few_with(rows, values)) is not None:
+        return found
+    for name, value in values.items():
+        rows = rows.filter(pc.equal(rows.column(name), pa.scalar(value, rows.schema.field(name).type)))
+    return rows
 
 
 @dataclass(frozen=True)

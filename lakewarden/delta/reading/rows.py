@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from lakewarden.delta.table_contents import TableContents
 from lakewarden.log.record import OP, SEQ, UPSERT, USER
 
 
+@lru_cache(maxsize=1024)
 def empty_rows(schema: TableSchema) -> pa.Table:
     """No rows: the table's columns and `_seq`."""
     return rows_schema(schema).empty_table()
@@ -59,7 +61,8 @@ def read_rows(
 def scanned_rows(table: ScopeTable, schemas: tuple[TableSchema, ...], columns: Sequence[str] | None) -> pa.Table:
     """As `read_rows`, but always through deltalake's own reader, and of whole files."""
     ids = table.column_ids(schemas)
-    return fitted(table.scan(), wanted_schema(schemas[-1], columns), {id_: name for name, id_ in ids.items()}, table.uri)
+    wanted = wanted_schema(schemas[-1], None if columns is None else tuple(columns))
+    return fitted(table.scan(), wanted, {id_: name for name, id_ in ids.items()}, table.uri)
 
 
 def read_keyed(

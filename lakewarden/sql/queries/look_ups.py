@@ -10,12 +10,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lakewarden.catalog.column_types import ColumnType
 from lakewarden.catalog.column_values import convert
 from lakewarden.catalog.model import SchemaColumn, Table
 from lakewarden.delta.reading.bounds import Bound, Value
+from lakewarden.delta.reading.keys import rows_with
 from lakewarden.sql.context import Context
 from lakewarden.sql.queries.answer import AnswerPlan, answer_of
 from lakewarden.sql.queries.literals import day_of
@@ -75,10 +75,11 @@ class BoundLookUp:
         wanted = tuple(dict.fromkeys([*names, *dict(self.key)]))
         bounds = tuple([Bound(name, value, value) for name, value in self.key])
         rows = scanned_within(self.context, self.table, wanted, bounds)
-        for name, value in self.key if rows.num_rows else ():  # rows of the log are not within the bounds
-            rows = rows.filter(pc.equal(rows.column(name), pa.scalar(value, rows.schema.field(name).type)))
+        rows = rows_with(rows, dict(self.key))  # those of the log are not within the bounds
         self.context.cancellation.check()
-        return None if rows.nbytes > self.context.limits.result_bytes else self._answered(rows)
+        most = self.context.warehouse.settings.sql.result_bytes
+        # The bytes of whole buffers, which cost less to count, are as many or more.
+        return None if rows.get_total_buffer_size() > most and rows.nbytes > most else self._answered(rows)
 
     def described(self) -> ResultRows:
         """The columns, without rows."""
@@ -86,7 +87,7 @@ class BoundLookUp:
 
     def _answered(self, rows: pa.Table) -> ResultRows:
         columns = [
-            pa.array([each.value] * rows.num_rows, each.kind) if each.source is None else rows.column(each.source).cast(each.kind)
+            pa.array([each.value] * rows.num_rows, each.kind) if each.source is None else rows.column(each.source)
             for each in self.columns
         ]
         made = pa.Table.from_arrays(columns, names=names_apart([each.name for each in self.columns]))
@@ -103,7 +104,7 @@ def bound_look_up(context: Context, look_up: LookUp | None) -> BoundLookUp | Non
     table = context.readable.get(name)
     if name in context.shadowing or name in context.catalog.views or not isinstance(table, Table) or table.schema.append_only:
         return None
-    by_name = {column.name.lower(): column for column in table.schema.shown}
+    by_name = table.schema.shown_by_name
     columns, key = _columns(table, by_name, look_up), _key(table, by_name, look_up)
     answer = answer_of(context, (Relation(name),))
     fanned_out = answer is not None and context.freshness == "eventual"

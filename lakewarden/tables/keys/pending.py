@@ -132,7 +132,7 @@ class PendingKeys:
         large = [(each,) for each in ranges if each.rows > _FEW]
         blocks = [self._block(each, _key_columns(each, log, schemas), scope.schema) for each in large]
         if small := [each for each in ranges if each.rows <= _FEW]:
-            scope.add(small, decode([log.chunk(each) for each in small], small, schemas))
+            scope.add(small, decode([*map(log.chunk, small)], small, schemas))
         if len(scope.newest) > _MOST_SMALL:
             blocks.append(self._block(scope.small, _in_columns(scope.newest, scope.schema), scope.schema))
             scope.small, scope.newest = (), {}

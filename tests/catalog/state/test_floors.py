@@ -49,6 +49,17 @@ def test_what_was_added_is_known_to_others(store: ObjectStore) -> None:
     assert look.known(mark("w")) is None
 
 
+def test_what_is_known_is_never_kept_behind_a_newer_listing(store: ObjectStore) -> None:
+    """Within the time of a look, too: a listing for whatever reason shows what others have added."""
+    floor, other, one = Floor(store, PREFIX), Floor(store, PREFIX), mark("u")
+    other.add(3, {one: KnownState(1, 2, 3)})
+    assert floor.known([one], within=60)[one].version == 1
+    other.add(7, {one: KnownState(2, 4, 3)})
+    assert floor.known([one], within=60)[one].version == 1, "the listing is reused"
+    assert floor.position() == 7
+    assert (floor.known([one], within=60)[one].version, floor.look(within=60).position) == (2, 7)
+
+
 class Ranged(LocalObjects):
     """Counts what is read, whole objects and ranges."""
 

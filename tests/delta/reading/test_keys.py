@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date
 from typing import Any
 
 import pyarrow as pa
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakewarden.delta.reading.keys import Keys
+from lakewarden.delta.reading.keys import Keys, rows_with
 
 _KEY = ("a", "b", "c")
 _VALUES: tuple[st.SearchStrategy[Any], ...] = (st.sampled_from(["", "x", "y"]), st.integers(-1, 1), st.integers(0, 2))
@@ -73,3 +74,31 @@ def _table(rows: list[Any], chunk: int) -> pa.Table:
     kinds: tuple[Any, ...] = (pa.string(), pa.int32(), pa.int32())
     columns = [pa.chunked_array([[row[at] for row in part] for part in parts], kind) for at, kind in enumerate(kinds)]
     return pa.Table.from_arrays([*columns[:2], columns[2].cast(pa.date32())], names=list(_KEY))
+
+
+@pytest.mark.parametrize("number", [3, 1_000])
+@pytest.mark.parametrize(
+    ("values", "found"),
+    [
+        ({"a": 1}, [1]),
+        ({"a": 1, "b": "y"}, [1]),
+        ({"a": 1, "b": "x"}, []),
+        ({"b": "x"}, [0, 2]),
+        ({"d": date(2026, 11, 27)}, [0]),
+    ],
+)
+def test_few_rows_and_many_are_found_alike_by_their_values(values: dict[str, object], found: list[int], number: int) -> None:
+    columns: dict[str, list[Any]] = {
+        "a": [0, 1, None],
+        "b": ["x", "y", "x"],
+        "d": [date(2026, 11, 27), None, None],
+        "place": [0, 1, 2],
+    }
+    filling = [None] * (number - 3)
+    rows = pa.table({name: each + filling for name, each in columns.items()})
+    assert rows_with(rows, values).column("place").to_pylist() == found
+
+
+def test_a_day_beyond_pythons_years_is_passed_over() -> None:
+    rows = pa.table({"d": pa.array([10_000_000, 1], pa.int32()).cast(pa.date32())})
+    assert rows_with(rows, {"d": date(1970, 1, 2)}).num_rows == 1
