@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
@@ -133,11 +132,6 @@ class TableSchema:
     def shown(self) -> tuple[SchemaColumn, ...]:
         """The columns that `*` means: all but the hidden one of a pipeline's table."""
         return tuple(column for column in self.columns if column.name != OBJECT)
-
-    @cached_property
-    def shown_by_name(self) -> Mapping[str, SchemaColumn]:
-        """The same by their names in lower case."""
-        return {column.name.lower(): column for column in self.shown}
 
     @cached_property
     def of_files(self) -> tuple[str, ...]:

@@ -40,11 +40,8 @@ class RowRule:
 
 def rules_of(head: TableHead) -> tuple[RowRule, ...]:
     """The rules of a table, in the order of their names."""
-    named = [
-        RowRule(f"the CHECK constraint {name.removeprefix(_CONSTRAINT)}", text)
-        for name, text in sorted(head.configuration.items())
-        if name.startswith(_CONSTRAINT)
-    ]
+    checks = [name for name in sorted(head.configuration) if name.startswith(_CONSTRAINT)]
+    named = [RowRule(f"the CHECK constraint {name.removeprefix(_CONSTRAINT)}", head.configuration[name]) for name in checks]
     return (*named, *_of_columns(head.schema))
 
 

@@ -185,18 +185,16 @@ def _meant(
         yield made[name]
         return
     try:
-        found = context.relation(named.ref, namespace)
+        found = context.meant(name)
     except NotFound:
         return  # an earlier statement may create it
     if isinstance(found, ViewQuery):
         check_view(named)
         yield from _named_in(context, statement, found.query, found.namespace, made, depth + 1)
         return
-    table = context.guarded(found)
-    assert table is not None, "what a name means exists"
-    yield table
+    yield found
     if named.as_of is not None:  # behind the right to read it
-        require(table, "cold tier", "reading an earlier version")
+        require(found, "cold tier", "reading an earlier version")
 
 
 def _check_temporary_read(statement: Statement, name: TableName, *, as_of: bool) -> None:

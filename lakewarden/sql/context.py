@@ -211,23 +211,21 @@ class Context(SessionChoices):
         return held
 
     def relation(self, ref: Ref, namespace: str | None) -> TableName | ViewQuery:
-        """What a name in a query means.
+        """The whole name of a table in a query, or what a view means. Raises as `meant`."""
+        found = self.meant(name := self.named(ref, namespace))
+        return found if isinstance(found, ViewQuery) else name
+
+    def meant(self, name: TableName) -> Table | TableOf | ViewQuery:
+        """What a name in a query means: a view, or a table as the gate sees it.
 
         Raises:
-            NotFound, InvalidArgument: nothing has this name.
+            NotFound: nothing has this name.
         """
-        name = self.named(ref, namespace)
-        if name in self.shadowing:
-            return name
-        view = self.catalog.views.get(name)
-        if view is not None:
-            return view_query(view)
-        if name.namespace != SYSTEM and name not in self.catalog.blanks:  # reading one fails after the gate has allowed it
-            find_table(self.catalog, name)
-        return name
+        view = None if name in self.shadowing else self.catalog.views.get(name)
+        return self.guarded(name) or find_table(self.catalog, name) if view is None else view_query(view)
 
     def guarded(self, name: TableName) -> Table | TableOf | None:
-        """The table as the gate sees it; None where it does not exist."""
+        """The table as the gate sees it; None where it does not exist. Reading one without columns fails behind the gate."""
         if self.subject is not None and name is self.subject.name and self.subject.table is not None:
             return self.subject.table
         if name.namespace == SYSTEM:
@@ -236,10 +234,8 @@ class Context(SessionChoices):
             return held.table
         if (blank := self.catalog.blanks.get(name)) is not None:
             return TableOf(name, "SHARED", blank.access_level)
-        try:
-            return find_table(self.catalog, name)
-        except NotFound:
-            return None
+        table = self.catalog.tables.get(name)
+        return None if table is None or table.dropping else table
 
     def owner(self, table: Table) -> str | None:
         """The scope that the session sees of a table: its own user's in a USER table."""

@@ -57,9 +57,9 @@ def test_a_look_up_takes_few_calls_more_than_a_read(session: SqlSession) -> None
     def look_up() -> object:
         return session.sql(f"SELECT v, n FROM app.t WHERE id = {next(numbers)}")
 
-    assert _calls(look_up, own=True) <= 350
+    assert _calls(look_up, own=True) <= 335
     read, looked_up = (_calls(work, own=False) for work in (table.read, look_up))
-    assert looked_up - read <= 153, (looked_up, read)
+    assert looked_up - read <= 127, (looked_up, read)
 
 
 @pytest.mark.disk

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from lakewarden import Lakehouse, Settings
 from lakewarden.base.setting_sections import SqlSettings
 from lakewarden.catalog.access import EVERYBODY, IMPERSONATE, SHARED_ROWS
-from lakewarden.catalog.model import Table
+from lakewarden.catalog.model import Catalog, Table
 from lakewarden.sql.context import Context
 from lakewarden.sql.query_engine.workers.engine import pool_of_process
 from lakewarden.tables.client import TableClient
@@ -84,8 +84,15 @@ def _free_impersonation(patch: pytest.MonkeyPatch) -> None:
 def _a_line_in_the_log(patch: pytest.MonkeyPatch) -> None:
     scan = TableClient.scan
 
-    def chatty(client: TableClient, wanted: ReadSelection, *, user: str | None, freshness: Freshness = "strong") -> pa.Table:
-        rows = scan(client, wanted, user=user, freshness=freshness)
+    def chatty(
+        client: TableClient,
+        wanted: ReadSelection,
+        *,
+        user: str | None,
+        freshness: Freshness = "strong",
+        catalog: Catalog | None = None,
+    ) -> pa.Table:
+        rows = scan(client, wanted, user=user, freshness=freshness, catalog=catalog)
         logging.getLogger("lakewarden").debug("read %s", rows.to_pylist())
         return rows
 

@@ -424,7 +424,7 @@ def test_a_text_that_is_known_by_its_characters_means_what_its_tokens_mean(first
         except LakewardenError as error:
             return error.code
         assert isinstance(statement, Query)
-        return statement.look_up, statement.query
+        return repr(statement.look_up), statement.query
 
     texts = [f"SELECT a, {value} FROM app.t WHERE id = {value}" for value in (first, *_HARD)]
     found = [read(text) for text in texts]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import pyarrow as pa
@@ -158,10 +158,7 @@ def reads_alike(written: TableSchema, now: TableSchema) -> bool:
 def version_of(schema_json: str, schemas: tuple[TableSchema, ...]) -> TableSchema | None:
     """Returns the newest schema version that the columns of a Delta schema's JSON text match; None when another program changed
     them."""
-    for schema in reversed(schemas):
-        if _is(schema_json, schema):
-            return schema
-    return None
+    return next(filter(partial(_is, schema_json), reversed(schemas)), None)
 
 
 @lru_cache(maxsize=1024)

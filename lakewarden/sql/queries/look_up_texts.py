@@ -35,9 +35,11 @@ class ShownItem:
     alias: str | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class LookUpShape:
-    """`SELECT columns FROM table WHERE column = literal AND …` without its values: names alone, so that it may be kept."""
+    """`SELECT columns FROM table WHERE column = literal AND …` without its values: names alone, so that it may be kept. One
+    that was kept is the same object at each run, so what it means is found by that (`look_ups`).
+    """
 
     table: Ref
     alias: str

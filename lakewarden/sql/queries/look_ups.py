@@ -6,20 +6,22 @@ capitals, a zone, a number out of range) is a query like any other, and goes to 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import chain
 
 import pyarrow as pa
 
 from lakewarden.catalog.column_types import ColumnType
 from lakewarden.catalog.column_values import convert
-from lakewarden.catalog.model import SchemaColumn, Table
+from lakewarden.catalog.model import SchemaColumn, Table, TableSchema
 from lakewarden.delta.reading.bounds import Bound, Value
 from lakewarden.delta.reading.keys import rows_with
 from lakewarden.sql.context import Context
 from lakewarden.sql.queries.answer import AnswerPlan, answer_of
 from lakewarden.sql.queries.literals import day_of
-from lakewarden.sql.queries.look_up_texts import Constant, LookUp, ShownItem
+from lakewarden.sql.queries.look_up_texts import Constant, LookUp, LookUpShape, ShownItem
 from lakewarden.sql.relations import SEQ, Relation
 from lakewarden.sql.results import ResultRows, names_apart
 
@@ -41,10 +43,6 @@ _TYPES = {
 """DuckDB's names of the types that columns are kept in, where they are not our own."""
 
 
-_ByName = Mapping[str, SchemaColumn]
-"""The columns of a table by their names in lower case."""
-
-
 @dataclass(frozen=True)
 class _AnswerColumn:
     """A column of the answer: one of the table by its name, or the same value in each row."""
@@ -57,6 +55,18 @@ class _AnswerColumn:
     value: object = None
 
 
+_ShownConstant = tuple[Constant, str | None]
+"""One that is shown, and the name that the text gives it."""
+
+
+@dataclass(frozen=True)
+class _LookUpPlan:
+    """What a shape means in a version of a table's columns: names and types, which are the same for all literals."""
+
+    columns: tuple[_AnswerColumn | _ShownConstant, ...]
+    key: tuple[tuple[SchemaColumn, Constant], ...]
+
+
 @dataclass(frozen=True)
 class BoundLookUp:
     """A look-up whose table and columns are known, and whose literals are exactly values of its key."""
@@ -64,18 +74,19 @@ class BoundLookUp:
     context: Context
     table: Table
     columns: tuple[_AnswerColumn, ...]
-    key: tuple[tuple[str, Value], ...]
+    key: Mapping[str, Value]
     answer: AnswerPlan | None
 
     def rows(self) -> ResultRows | None:
         """Returns None where they are too large for an answer, which the engine reports."""
-        from lakewarden.sql.queries.scan import scanned_within  # imports Delta, which a query without tables does not need
+        from lakewarden.sql.queries.scan import scanned  # imports Delta, which a query without tables does not need
+        from lakewarden.tables.strong_read import ReadSelection
 
         names = [column.source for column in self.columns if column.source is not None]
-        wanted = tuple(dict.fromkeys([*names, *dict(self.key)]))
-        bounds = tuple([Bound(name, value, value) for name, value in self.key])
-        rows = scanned_within(self.context, self.table, wanted, bounds)
-        rows = rows_with(rows, dict(self.key))  # those of the log are not within the bounds
+        bounds = tuple([Bound(name, value, value) for name, value in self.key.items()])
+        wanted = ReadSelection(tuple(dict.fromkeys([*names, *self.key])), bounds)
+        # right behind the statement's look at the catalog; rows of the log are not within the bounds
+        rows = rows_with(scanned(self.context, self.table, wanted, self.context.catalog), self.key)
         self.context.cancellation.check()
         most = self.context.warehouse.settings.sql.result_bytes
         # The bytes of whole buffers, which cost less to count, are as many or more.
@@ -91,8 +102,8 @@ class BoundLookUp:
             for each in self.columns
         ]
         made = pa.Table.from_arrays(columns, names=names_apart([each.name for each in self.columns]))
-        owned = self.context.owner(self.table) is not None
-        found = ResultRows(made, tuple(each.type for each in self.columns), (str(self.table.name),) if owned else ())
+        one_users = () if self.table.type == "SHARED" else (str(self.table.name),)
+        found = ResultRows(made, tuple([each.type for each in self.columns]), one_users)
         return found if self.answer is None else self.answer.shown(found)
 
 
@@ -100,74 +111,68 @@ def bound_look_up(context: Context, look_up: LookUp | None) -> BoundLookUp | Non
     """The look-up in this context; None where the engine has to answer it. Rights were checked by `bind`, for this run."""
     if look_up is None:
         return None
-    shape, name = look_up.shape, context.named(look_up.shape.table)
+    name = context.named(look_up.shape.table)
     table = context.readable.get(name)
-    if name in context.shadowing or name in context.catalog.views or not isinstance(table, Table) or table.schema.append_only:
+    if name in context.shadowing or name in context.catalog.views or not isinstance(table, Table):
         return None
-    by_name = table.schema.shown_by_name
-    columns, key = _columns(table, by_name, look_up), _key(table, by_name, look_up)
-    answer = answer_of(context, (Relation(name),))
+    plan, answer = _plan(table.schema, look_up.shape), answer_of(context, (Relation(name),))
     fanned_out = answer is not None and context.freshness == "eventual"
-    if columns is None or key is None or fanned_out or shape.alias.lower() in by_name:
+    if plan is None or fanned_out:
+        return None
+    made = [each if isinstance(each, _AnswerColumn) else _constant(*each, look_up) for each in plan.columns]
+    columns = tuple([each for each in made if each is not None])
+    key = {
+        column.name: value
+        for column, constant in plan.key
+        if (value := exact_value(column.type, look_up.text(constant), is_string=constant.is_string)) is not None
+    }
+    if len(columns) < len(plan.columns) or len(key) < len(plan.key):
         return None
     return BoundLookUp(context, table, columns, key, answer)
 
 
-def _columns(table: Table, by_name: _ByName, look_up: LookUp) -> tuple[_AnswerColumn, ...] | None:
-    found: list[_AnswerColumn] = []
-    for item in look_up.shape.shown:
-        made = list(_shown(table, by_name, look_up, item))
-        if not made:
-            return None
-        found.extend(made)
-    return tuple(found)
+@lru_cache(maxsize=1024)
+def _plan(schema: TableSchema, shape: LookUpShape) -> _LookUpPlan | None:
+    """None where the engine decides, and unless each column of the key is compared once."""
+    by_name = {column.name.lower(): column for column in schema.shown}
+    shown = [_shown(by_name, item) for item in shape.shown]
+    key = [(by_name[name.lower()], constant) for name, constant in shape.key if name.lower() in by_name]
+    is_key = len(key) == len(shape.key) and sorted([column.name for column, _ in key]) == sorted(schema.primary_key)
+    if schema.append_only or shape.alias.lower() in by_name or not is_key or not all(shown):
+        return None
+    return _LookUpPlan(tuple(chain.from_iterable(shown)), tuple(key))
 
 
-def _shown(table: Table, by_name: _ByName, look_up: LookUp, item: ShownItem) -> Iterator[_AnswerColumn]:
-    """The columns that an item means; none where the engine decides."""
+def _shown(by_name: Mapping[str, SchemaColumn], item: ShownItem) -> Sequence[_AnswerColumn | _ShownConstant]:
+    """What an item means; nothing where the engine decides."""
     if item.what is None:
-        yield from (_of_table(column) for column in table.schema.shown)
-        return
+        return [_of_table(column, None) for column in by_name.values()]
     known = None if item.alias is None else by_name.get(item.alias.lower())
     if isinstance(item.what, Constant):
-        made = _constant(item.what, look_up.text(item.what))
-        if made is not None and known is None:
-            yield made if item.alias is None else replace(made, name=item.alias)
-    elif item.what.lower() == SEQ and known is None:
-        yield _AnswerColumn(item.alias or SEQ, "BIGINT", SEQ, pa.int64())
-    elif (column := by_name.get(item.what.lower())) is not None and known in (None, column):
-        made = _of_table(column)  # an alias that is another column's name could be meant elsewhere
-        yield made if item.alias is None else replace(made, name=item.alias)
+        return [(item.what, item.alias)] if known is None else []
+    if item.what.lower() == SEQ and known is None:
+        return [_AnswerColumn(item.alias or SEQ, "BIGINT", SEQ, pa.int64())]
+    column = by_name.get(item.what.lower())
+    # an alias that is another column's name could be meant elsewhere
+    return [] if column is None or known not in (None, column) else [_of_table(column, item.alias)]
 
 
-def _of_table(column: SchemaColumn) -> _AnswerColumn:
+def _of_table(column: SchemaColumn, alias: str | None) -> _AnswerColumn:
     kind = column.type
-    return _AnswerColumn(column.name, _TYPES.get(kind.name, str(kind)), column.name, kind.arrow)
+    return _AnswerColumn(column.name if alias is None else alias, _TYPES.get(kind.name, str(kind)), column.name, kind.arrow)
 
 
-def _constant(constant: Constant, text: str) -> _AnswerColumn | None:
+def _constant(constant: Constant, alias: str | None, look_up: LookUp) -> _AnswerColumn | None:
     """A text, or a whole number as DuckDB would write it: these have its names and types."""
+    text = look_up.text(constant)
     if constant.is_string:
-        quoted = text.replace("'", "''")
-        return _AnswerColumn(f"'{quoted}'", "VARCHAR", None, pa.string(), text) if _is_text(text) else None
+        quoted = "'{}'".format(text.replace("'", "''"))
+        name = quoted if alias is None else alias
+        return _AnswerColumn(name, "VARCHAR", None, pa.string(), text) if _is_text(text) else None
     if not text.isdecimal() or not text.isascii() or text != str(int(text[:_DIGITS])):
         return None
-    small = int(text) < 1 << 31
-    return _AnswerColumn(text, "INTEGER" if small else "BIGINT", None, pa.int32() if small else pa.int64(), int(text))
-
-
-def _key(table: Table, by_name: _ByName, look_up: LookUp) -> tuple[tuple[str, Value], ...] | None:
-    """The value of each column of the key; None unless each is compared once, with what is exactly a value of it."""
-    columns = [(by_name.get(name.lower()), constant) for name, constant in look_up.shape.key]
-    if sorted([column.name for column, _ in columns if column is not None]) != sorted(table.schema.primary_key):
-        return None
-    found = []
-    for column, constant in columns:
-        value = None if column is None else exact_value(column.type, look_up.text(constant), is_string=constant.is_string)
-        if column is None or value is None:
-            return None
-        found.append((column.name, value))
-    return tuple(found)
+    type_, kind = ("INTEGER", pa.int32()) if int(text) < 1 << 31 else ("BIGINT", pa.int64())
+    return _AnswerColumn(text if alias is None else alias, type_, None, kind, int(text))
 
 
 def exact_value(kind: ColumnType, text: str, *, is_string: bool) -> Value | None:

@@ -22,7 +22,6 @@ from lakewarden.catalog.passwords import REDACTED
 from lakewarden.catalog.state.job import Job, this_node
 from lakewarden.catalog.state.processes import LiveQueries, Processes
 from lakewarden.delta.manifest import shown_manifest
-from lakewarden.delta.reading.bounds import Bound
 from lakewarden.errors import NotFound, StorageRefused, StorageUnavailable
 from lakewarden.maintenance.open_table import open_table
 from lakewarden.maintenance.planning.pending import pending_in
@@ -256,11 +255,6 @@ def scanned(context: Context, table: Table, wanted: ReadSelection, catalog: Cata
     owner = context.owner(table)
     client = client_to_read(context.block, open_table(context.warehouse, table), owner)
     return client.scan(wanted, user=owner, freshness=context.freshness, catalog=catalog)
-
-
-def scanned_within(context: Context, table: Table, columns: tuple[str, ...], bounds: tuple[Bound, ...]) -> pa.Table:
-    """As `scanned`, right behind the statement's look at the catalog."""
-    return scanned(context, table, ReadSelection(columns, bounds), context.catalog)
 
 
 def past(context: Context, relation: Relation) -> PastScope:

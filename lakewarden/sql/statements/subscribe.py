@@ -209,13 +209,12 @@ def _checked(manner: Manner) -> Manner:
 
 def _table(context: Context, query: exp.Query) -> Table:
     ref = next(names(query)).ref
-    found = context.relation(ref, None)
+    found = context.meant(context.named(ref))
     if isinstance(found, ViewQuery):
         raise Unsupported(f"{ref} is a view; a subscription needs a table")
-    guarded = context.readable[found]
-    require(guarded, "subscriptions", "subscriptions")
-    assert isinstance(guarded, Table), "relations of the system namespace take none"
-    return guarded
+    require(found, "subscriptions", "subscriptions")
+    assert isinstance(found, Table), "relations of the system namespace take none"
+    return found
 
 
 @dataclass(frozen=True)

@@ -120,8 +120,10 @@ class TableReader:
         return target
 
     def _check_names(self, wanted: ReadSelection, newest: TableSchema) -> None:
+        if newest.version == self.table.schema.version:
+            return
         names = {*(wanted.columns or ()), *(bound.column for bound in wanted.bounds)}
-        for column in self.table.schema.columns if newest.version != self.table.schema.version else ():
+        for column in self.table.schema.columns:
             there = newest.column(column.name)
             if column.name in names and (there is None or there.id != column.id):
                 raise SchemaChanged(f"column {column.name!r} of {self.table.name} was renamed or dropped meanwhile; try again")
