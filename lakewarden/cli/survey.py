@@ -8,7 +8,8 @@ import sys
 import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,11 +25,10 @@ from lakewarden.cli.output import Row, json_list, pause, printable, progress, ro
 from lakewarden.errors import InvalidArgument
 
 if TYPE_CHECKING:
+    from lakewarden.maintenance.engine import Progress
     from lakewarden.maintenance.survey.next_look import SurveyRound
     from lakewarden.maintenance.survey.run import Survey
     from lakewarden.maintenance.survey.table_survey import TableSurvey
-    from lakewarden.maintenance.survey.verdict import SurveyOptions
-    from lakewarden.tables.warehouse import Warehouse
 
 _MOST_LINES = 1_000
 """Of the table that people read."""
@@ -65,79 +65,53 @@ def survey(  # noqa: PLR0913, PLR0917  # a parameter an option
 
     connection = Connection(endpoint, region, path_style, credentials)
     call = invocation(context)
-    looks = SurveyCommand(call, [Location(uri, connection) for uri in uris], out)
+    places = [Location(uri, connection) for uri in uris]
     options = SurveyOptions(read_prices(prices) if prices else PricesSettings(), deep)
     if keep:
+        from lakewarden.maintenance.survey.next_look import survey_and_keep
+
         with call.lake("survey", bar=False) as lake:
+            warehouse = lake.warehouse
             if prices is None:
-                warehouse = lake.warehouse
                 options = replace(options, prices=warehouse.kept_settings(warehouse.catalog.read()).prices)
-            is_well = looks.kept(lake.warehouse, options, watch)
+            is_well = _look_again(call, partial(survey_and_keep, warehouse, places, options), out, watch)
     elif watch is not None:
-        is_well = looks.watched(options, watch)
+        from lakewarden.maintenance.survey.next_look import survey_and_remember
+
+        is_well = _look_again(call, partial(survey_and_remember, {}, places, options), out, watch)
     else:
-        is_well = looks.once(options)
-    if not is_well:
-        raise typer.Exit(1)
-
-
-@dataclass(frozen=True)
-class SurveyCommand:
-    """The looks of one command. Each of the three ways returns whether all was well at the last one."""
-
-    call: Invocation
-    places: Sequence[Location]
-    out: Path | None
-
-    def once(self, options: SurveyOptions) -> bool:
-        """One look, with nothing to compare with."""
         from lakewarden.maintenance.survey.run import survey_places
         from lakewarden.maintenance.survey.verdict import survey_table
 
         with progress("survey") as advance:
-            found = survey_places(self.places, lambda place, table: survey_table(place, table, options), advance)
-        return emit_survey(self.call, found, self.out)
+            found = survey_places(places, lambda place, table: survey_table(place, table, options), advance)
+        is_well = emit_survey(call, found, out)
+    if not is_well:
+        raise typer.Exit(1)
 
-    def kept(self, warehouse: Warehouse, options: SurveyOptions, every: float | None) -> bool:
-        """Beside what the warehouse keeps: one look, or one each so many seconds."""
-        from lakewarden.maintenance.survey.next_look import survey_and_keep
 
-        def look(number: int) -> bool:
-            with progress("survey") as advance:
-                found, keep_all = survey_and_keep(warehouse, self.places, options, advance)
-            is_well = self._emit(found, number)
-            keep_all()
-            return is_well
+def _look_again(
+    call: Invocation, look: Callable[[Progress], tuple[SurveyRound, Callable[[], object]]], out: Path | None, every: float | None
+) -> bool:
+    """Looks once, or each so many seconds until Ctrl-C, SIGTERM or a closed pipe; `look` returns also what keeps what it found.
+    Returns whether all was well at the last whole look."""
+    from lakewarden.maintenance.survey.next_look import watch
 
-        return look(0) if every is None else self._until_stopped(look, every)
+    def one(number: int) -> bool:
+        with progress("survey") as advance:
+            found, keep = look(advance)
+        is_well = emit_survey(call, found.survey, out, None if found.is_first else found.before, whole=not number)
+        keep()
+        sys.stdout.flush()
+        return is_well
 
-    def watched(self, options: SurveyOptions, every: float) -> bool:
-        """A look each so many seconds, beside the one before."""
-        from lakewarden.maintenance.survey.next_look import Memory, look_again
-
-        memory = Memory()
-
-        def look(number: int) -> bool:
-            with progress("survey") as advance:
-                found = look_again(self.places, options, memory, advance)
-            memory.looks.update(found.following)
-            return self._emit(found, number)
-
-        return self._until_stopped(look, every)
-
-    def _emit(self, found: SurveyRound, number: int) -> bool:
-        return emit_survey(self.call, found.survey, self.out, None if found.is_first else found.before, whole=not number)
-
-    def _until_stopped(self, look: Callable[[int], bool], every: float) -> bool:
-        """Ctrl-C, SIGTERM and a closed pipe end it, with the status of the last whole look."""
-        from lakewarden.maintenance.survey.next_look import watch
-
-        last = True
-        with until_stopped():
-            for is_well in watch(look, every, wait=pause):
-                last = is_well
-                sys.stdout.flush()
-        return last
+    if every is None:
+        return one(0)
+    last = True
+    with until_stopped():
+        for is_well in watch(one, every, wait=pause):
+            last = is_well
+    return last
 
 
 def read_prices(file: Path) -> PricesSettings:
@@ -245,7 +219,8 @@ _ADVICE: Mapping[str, str] = {
     "unknown-storage-type": "leave it to its writer",
     "unknown-feature": "leave it to its writer",
     "unknown-action": "leave it to its writer",
-    "case-clash": "copy it to no disk that folds case",
+    "case-clash": "rename a column",
+    "outside-path": "find out who wrote its commit",
 }
 """What to do, by the worst damage first."""
 

@@ -29,11 +29,12 @@ from lakewarden.delta.examination.log_notes import (
     contradiction,
     history_gaps,
     is_doubtful,
-    lost_end,
+    lost_commits,
+    of_checksum,
     of_pointer,
     read_pointer,
 )
-from lakewarden.delta.examination.newest_version import LogWalk, NewestVersion
+from lakewarden.delta.examination.newest_version import LogWalk, NewestVersion, torn_compactions
 from lakewarden.delta.examination.version_checksum import read_checksum
 from lakewarden.delta.features import features_of, unknown_features
 from lakewarden.delta.replay.log_objects import LOG, LogObjects
@@ -119,19 +120,24 @@ def _look(location: Location, listing: TableListing, store: ObjectStore, *, deep
         raise Unsupported(f"the log has {len(listing.log):,} objects; at most {MOST_LOG_OBJECTS:,} are looked at")
     log = LogObjects(location, store)
     # requests are what a checksum saves, and a disk has none
-    checksum = read_checksum(log, listing) if by_checksum and not log.on_disk else None
+    checksum = read_checksum(log, listing, alone=by_checksum and not log.on_disk)
     if checksum is not None and checksum.state is not None:
         state = checksum.state
         notes = [*_of_names(listing), *_of_version(state, listing)]
         return _Look(state, tuple(dict.fromkeys(notes)), tuple(suspects(state, listing.files)), None)
     found = LogWalk(log, listing.log_files).newest()
-    # beside a checksum that is garbled or names no files the pointer would be a request above the bound of a look
-    pointer = read_pointer(log, listing) if checksum is None else None
+    # beside a checksum the pointer would be a request above the bound of a first look
+    pointer = read_pointer(log, listing) if checksum is None or log.on_disk or not by_checksum else None
     notes = [*_of_names(listing), *found.notes, *(() if pointer is None else of_pointer(pointer, listing))]
     if found.state is not None:
         if deep or log.on_disk or is_doubtful(found, listing, pointer, checksum):
             notes += contradiction(log, found, listing, deep=deep)
-        notes += [*found.trail.notes(), *_of_version(found.state, listing)]
+        if deep or log.on_disk:
+            notes += torn_compactions(log, listing.log_files)
+        notes += found.trail.notes()
+        if checksum is not None and not any(note.damaging for note in notes):
+            notes += of_checksum(checksum, found.state, listing)
+        notes += _of_version(found.state, listing)
     odd = () if found.state is None else tuple(suspects(found.state, listing.files))
     return _Look(found.state, tuple(dict.fromkeys(notes)), odd, found, found.error)
 
@@ -140,7 +146,7 @@ def _of_names(listing: TableListing) -> Iterator[Note]:
     """What the names in the log show."""
     yield from checkpoint_parts(listing.log_files)
     yield from history_gaps(listing.log_files)
-    yield from lost_end(listing)
+    yield from lost_commits(listing)
 
 
 def _of_version(state: LogState, listing: TableListing) -> Iterator[Note]:

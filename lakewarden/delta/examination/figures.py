@@ -55,6 +55,7 @@ def figures_of(
     log_bytes = sum(each.size for each in listing.log.values())
     alien = listing.files.alien
     unread = {version for note in notes if note.kind in (PASSED_OVER, "torn-commit") for version in note.versions}
+    unread -= set() if state is None else {state.version}  # which opens, even if its checksum differs
     starts = {*(each.version for each in listing.log_files.checkpoints), *({0} & listing.log_files.commits)} - unread
     oldest = min(starts, default=None)
     if state is None:
@@ -65,7 +66,7 @@ def figures_of(
         files=state.files.num_rows,
         bytes=pc.sum(sizes).as_py() or 0,
         small_files=pc.sum(pc.less(pc.fill_null(sizes, 0), SMALL)).as_py() or 0,
-        vector_rows=_vector_rows(state.files),
+        vector_rows=vector_rows(state.files),
         dead_bytes=dead_bytes,
         unnamed_files=_unnamed(dead, found),
         alien_files=alien,
@@ -78,7 +79,7 @@ def figures_of(
     )
 
 
-def _vector_rows(files: pa.Table) -> int:
+def vector_rows(files: pa.Table) -> int:
     column = whole(files, "deletionVector")
     if column.null_count == len(column):
         return 0

@@ -209,7 +209,7 @@ def _distinct_vectors(state: LogState) -> list[Vector]:
 
 def _nulled_values(state: LogState) -> Iterator[Note]:
     """Only files of which the log has a NULL can be wrong so: they are few, or their paths say it too."""
-    values, names = whole(state.files, "partitionValues"), _stored_names(state.metadata)
+    values, names = whole(state.files, "partitionValues"), stored_names(state.metadata)
     lookups = (pc.map_lookup(values, query_key=name, occurrence="first") for name in names)
     empty = [pc.fill_null(pc.equal(found, ""), True) for found in lookups]
     places = pc.indices_nonzero(reduce(pc.or_, empty))
@@ -221,7 +221,7 @@ def _nulled_values(state: LogState) -> Iterator[Note]:
         yield Note("partition-value-nulled", f"{found[0][0]} has no value of {found[0][1]} in the log{more}")
 
 
-def _stored_names(metadata: Metadata) -> list[str]:
+def stored_names(metadata: Metadata) -> list[str]:
     """The partition columns by their names in the log and in paths: those that a mapping gives them."""
     fields = _fields(_schema(metadata))
     mapped = {field.get("name"): (field.get("metadata") or {}).get(_PHYSICAL) for field in fields}

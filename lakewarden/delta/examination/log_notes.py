@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
 import msgspec
 import pyarrow as pa
 
+from lakewarden.delta.examination.file_notes import stored_names
 from lakewarden.delta.examination.listing import TableListing
 from lakewarden.delta.examination.newest_version import MOST_VERSIONS, NewestVersion, by_commits
 from lakewarden.delta.examination.version_checksum import VersionChecksum
@@ -43,15 +44,20 @@ def history_gaps(files: LogFiles) -> Iterator[Note]:
         yield Note("history-gap", detail, gaps[:MOST_VERSIONS], damaging=False)
 
 
-def lost_end(listing: TableListing) -> Iterator[Note]:
-    """A version above the newest one of which the checksum or a compaction is left: both are written behind the commit."""
+def lost_commits(listing: TableListing) -> Iterator[Note]:
+    """Commits of which only what is written behind them is left: a checksum or a compaction above the newest version, or the
+    newest checkpoint, without whose commit Delta's kernel opens no table."""
     files = listing.log_files
+    if files.newest is None or files.staged:  # a catalog publishes commits later than it has them
+        return
     checksums = [leading_version(name) or 0 for name in listing.log if name.endswith(".crc")]
     lost = max([*checksums, *(last for _, last in files.compactions)], default=0)
-    # a catalog publishes commits later than it has them
-    if files.newest is not None and not files.staged and files.newest < lost <= LAST_VERSION:
+    if files.newest < lost <= LAST_VERSION:
         detail = f"commit {lost} is missing: its checksum or a compaction is there, and {files.newest} is the newest"
         yield Note("log-gap", detail, (lost,))
+    start = max((each.version for each in files.checkpoints), default=files.newest)
+    if start not in files.commits:
+        yield Note("log-gap", f"commit {start} is missing: there is the checkpoint of its version", (start,))
 
 
 Pointer = Mapping[str, object]
@@ -85,12 +91,20 @@ def of_pointer(said: Pointer, listing: TableListing) -> Iterator[Note]:
         yield Note("last-checkpoint-wrong", detail, (version,))
 
 
+def of_checksum(checksum: VersionChecksum, state: LogState, listing: TableListing) -> Iterator[Note]:
+    """The log has other figures than its writer noted behind the commit: a line of a commit is lost, or a commit was overwritten,
+    whose checksum stays ("Version Checksum File")."""
+    if state.version == listing.log_files.newest and (what := checksum.differs(state)):
+        detail = f"version {state.version} has {what[:200]} as its checksum says: a commit lost a line, or another replaced it"
+        yield Note("torn-commit", detail, (state.version,))
+
+
 def is_doubtful(found: NewestVersion, listing: TableListing, pointer: Pointer | None, checksum: VersionChecksum | None) -> bool:
     """Whether what was read of the log anyway has other figures than the checkpoint. That proves nothing, since two writers may
     write the checkpoint of one version; but then the commits that it replaces are worth their requests."""
     if found.state is None or (start := found.state.checkpoint) is None:
         return False
-    if checksum is not None and not checksum.fits(found.state):
+    if checksum is not None and checksum.differs(found.state):
         return True
     if pointer is None or pointer.get("version") != start.version:
         return False
@@ -118,27 +132,28 @@ def contradiction(log: LogObjects, found: NewestVersion, listing: TableListing, 
     if isinstance(commits, Note):
         yield commits
         return
-    version = start.version
-    if differing := _differing(found.base.files, commits.files):
-        said = f"the checkpoint of version {version} and its commits differ in {len(differing)} live files: {differing[0]}"
-        yield Note("checkpoint-contradicts", said, (version,))
-    elif what := _other_head(found, commits):
-        yield Note("checkpoint-contradicts", f"the checkpoint of version {version} and its commits differ in {what}", (version,))
+    differing = _differing(found.base.files, commits)
+    if what := f"{len(differing)} live files: {differing[0]}" if differing else _other_head(found, commits):
+        said = f"the checkpoint of version {start.version} and its commits differ in {what}"
+        yield Note("checkpoint-contradicts", said, (start.version,))
 
 
-def _differing(one: pa.Table, other: pa.Table) -> list[str]:
-    """Keys of the files that only one of them has."""
-    left, right = _identities(one), _identities(other)
+def _differing(one: pa.Table, other: LogState) -> list[str]:
+    """Keys of the files that only one of them has, or has so."""
+    names = stored_names(other.metadata)
+    left, right = _identities(one, names), _identities(other.files, names)
     found: list[str] = []
-    for mine, theirs, files in ((left, right, one), (right, left, other)):
+    for mine, theirs, files in ((left, right, one), (right, left, other.files)):
         alone = pc.invert(pc.is_in(mine, value_set=theirs))
         found += whole(files, "key").filter(alone).to_pylist()
-    return sorted(found)
+    return sorted({*found})
 
 
-def _identities(files: pa.Table) -> Any:
-    """One text a file, of its path and its vector."""
-    return pc.binary_join_element_wise(whole(files, "key"), whole(files, "vectorId"), "\0")
+def _identities(files: pa.Table, names: Sequence[str]) -> Any:
+    """One text a file, of its path, its vector, its size and its partition: writers copy all of them."""
+    values = (pc.map_lookup(whole(files, "partitionValues"), query_key=name, occurrence="first") for name in names)
+    texts = whole(files, "key"), whole(files, "vectorId"), whole(files, "size").cast(pa.string()), *values
+    return pc.binary_join_element_wise(*texts, "\0", null_handling="replace", null_replacement="")
 
 
 def _other_head(found: NewestVersion, commits: LogState) -> str:

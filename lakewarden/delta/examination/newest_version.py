@@ -6,20 +6,20 @@ that is shown, and a checkpoint that can't be read gives way to an older one, al
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
-from lakewarden.delta.replay.actions import AddFile, CommitActions, RemoveFile, read_commit, read_compaction
+from lakewarden.delta.replay.actions import AddFile, CommitActions, RemoveFile, read_actions, read_commit, read_compaction
 from lakewarden.delta.replay.checkpoints import Checkpoint, read_checkpoint
 from lakewarden.delta.replay.live_files import NO_FILES, FileKey, pc, whole
-from lakewarden.delta.replay.log_objects import MOST_COMMIT, CheckpointFiles, LogFiles, LogObjects, commit_name
+from lakewarden.delta.replay.log_objects import MOST_COMMIT, CheckpointFiles, LogFiles, LogObjects, commit_name, compaction_name
 from lakewarden.delta.replay.log_state import PASSED_OVER, LogState, Note, Reconciliation
 from lakewarden.delta.replay.paths import OutsideTable, key_of, root_of
-from lakewarden.errors import Corrupt
+from lakewarden.errors import Corrupt, Unsupported
 from lakewarden.storage.objects import Missing
 
 # What commits remove that is not there: the trace of a commit that was overwritten, or of a writer that forgot a vector.
@@ -249,6 +249,10 @@ class LogWalk:
                 yield read_commit(last, text) if name == commit_name(last) else read_compaction(last, name, text)
             except Corrupt as error:
                 raise _Stop(Note("torn-commit", f"{error.message}; the version below is shown", (last,))) from None
+            if name != commit_name(last):
+                missing = sorted({*range(max(start + 1, last - MOST_VERSIONS), last + 1)} - self._files.commits)
+                said = f"commit {missing[0]} is missing; {name} was read, which for Spark replaces no commit that is gone"
+                self._notes.append(Note("log-gap", said, tuple(missing)))
 
     def _gap(self, version: int) -> Note | None:
         """None below a checkpoint that is newer: there, a missing commit is normal, and that checkpoint was named."""
@@ -282,3 +286,15 @@ def by_commits(log: LogObjects, found: NewestVersion, checkpoint: int) -> LogSta
         return below.state(checkpoint, LogFiles(), None, ())
     except (Missing, Corrupt):
         return None
+
+
+def torn_compactions(log: LogObjects, files: LogFiles) -> Iterator[Note]:
+    """Those that Spark would read in the place of commits, and can't."""
+    for span in files.compactions:
+        name = compaction_name(*span)
+        try:
+            deque(read_actions(name, log.read(name, MOST_COMMIT)), maxlen=0)
+        except (Missing, Unsupported):
+            continue
+        except Corrupt as error:
+            yield Note("torn-commit", error.message, span)

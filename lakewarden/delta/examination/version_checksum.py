@@ -1,10 +1,12 @@
 """Reads the checksum of a version, `N.crc`: what its writer said of the version in one object, all of its files among it.
 
 Source: Delta's protocol, "Version Checksum File". Spark's Delta writes one behind each commit since its version 4, with the files
-of tables that have few. It saves a survey the checkpoint and the commits behind it, and is a witness, not the log:
+of tables that have few. It saves a survey the checkpoint and the commits behind it, and where these are read, it is a witness of
+what they had. It is not the log:
 
 - it may be missing, or without files (larger tables, some features);
-- it may be of a commit that was overwritten. The listing shows that where the commit is younger than its checksum;
+- it may be of a commit that was overwritten, since no writer replaces a checksum. The listing shows that where the commit is
+  younger than its checksum;
 - a log that was damaged later shows in the listing where what was touched is younger than the checksum. In a table that was
   copied all times are those of the copy: there the checksum is believed;
 - what only commits say is not in it: who wrote them, what they removed, actions that are not known.
@@ -20,10 +22,12 @@ from datetime import datetime, timedelta
 
 import msgspec
 
+from lakewarden.delta.examination.figures import vector_rows
 from lakewarden.delta.examination.listing import TableListing
+from lakewarden.delta.features import features_of
 from lakewarden.delta.replay.actions import AddFile, DomainMetadata, Metadata, Protocol, Transaction
 from lakewarden.delta.replay.live_files import of_adds, pc, whole
-from lakewarden.delta.replay.log_objects import LAST_CHECKPOINT, LOG, SIDECARS, LogObjects, version_of
+from lakewarden.delta.replay.log_objects import LAST_CHECKPOINT, LOG, SIDECARS, LogObjects, commit_name, version_of
 from lakewarden.delta.replay.log_state import LogState
 from lakewarden.delta.replay.paths import root_of
 from lakewarden.errors import Corrupt, Unsupported
@@ -38,13 +42,19 @@ damages it as soon as that is not seen."""
 
 
 class _Checksum(msgspec.Struct, frozen=True, rename="camel"):
-    protocol: Protocol
-    metadata: Metadata
     num_files: int
     table_size_bytes: int
+    num_deleted_records_opt: int | None = None
+    protocol: Protocol | None = None
+    metadata: Metadata | None = None
     all_files: tuple[AddFile, ...] | None = None
-    set_transactions: tuple[Transaction, ...] = ()
-    domain_metadata: tuple[DomainMetadata, ...] = ()
+    set_transactions: tuple[Transaction, ...] | None = None
+    domain_metadata: tuple[DomainMetadata, ...] | None = None
+
+    @property
+    def domains(self) -> dict[str, str | None] | None:
+        said = self.domain_metadata
+        return None if said is None else {each.domain: each.configuration for each in said if not each.removed}
 
 
 _decode = msgspec.json.Decoder(_Checksum).decode
@@ -54,33 +64,51 @@ _decode = msgspec.json.Decoder(_Checksum).decode
 class VersionChecksum:
     """What a checksum says of the newest version."""
 
-    figures: tuple[int, int] | None
-    """How many files and bytes; None where it is garbled."""
+    _said: _Checksum | None
+    """None where it is garbled: it proves nothing then, and readers pass over it."""
     state: LogState | None = None
-    """None where it does not name the files."""
+    """What it names; None where it does not stand for the log."""
 
-    def fits(self, state: LogState) -> bool:
-        """Whether that state of the version has as many files and bytes."""
-        return self.figures in (None, (state.files.num_rows, pc.sum(whole(state.files, "size")).as_py() or 0))
+    def differs(self, state: LogState) -> str:
+        """In what it differs from that version by the log; empty where it does not."""
+        said = self._said
+        if said is None:
+            return ""
+        size = pc.sum(whole(state.files, "size")).as_py() or 0
+        pairs: dict[str, tuple[object, object]] = {
+            "files": (state.files.num_rows, said.num_files),
+            "bytes": (size, said.table_size_bytes),
+            "rows that vectors delete": (vector_rows(state.files), said.num_deleted_records_opt),
+            "features": (features_of(state.protocol), said.protocol and features_of(said.protocol)),
+            "metadata": (state.metadata, said.metadata),
+            "domains": (state.domains, said.domains),
+        }
+        return next((f"{mine} {what}, not {theirs}" for what, (mine, theirs) in pairs.items() if theirs not in (None, mine)), "")
 
 
-def read_checksum(log: LogObjects, listing: TableListing) -> VersionChecksum | None:
-    """That of the newest version, in one request. None where there is none that can stand for the log."""
+def read_checksum(log: LogObjects, listing: TableListing, *, alone: bool) -> VersionChecksum | None:
+    """That of the newest version, in one request. None where there is none, or none that is worth it.
+
+    Args:
+        alone: whether it may stand for the log.
+    """
     version = listing.log_files.newest
     name = "" if version is None else f"{LOG}/{version:020d}.crc"
     if version is None or name not in listing.log or not listing.log[name].size or not _is_whole(listing, version):
         return None
     late = _later(listing, name, version)
-    times = zip(listing.keys, listing.modified, strict=True)
-    if late is not None and all(modified <= late for key, modified in times if key not in listing.log):
-        return None  # by no file can its times be those of a copy
+    if late is not None and alone and not _is_worth_it(listing, name, late):
+        return None
     try:
-        found = _read(log, name, listing, version)
+        said = _decode(log.read(name, _MOST))
     except (Missing, Unsupported, Corrupt, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return VersionChecksum(None)
-    if found.state is None or late is None or _is_copy(found.state, listing, late):
-        return found
-    return None
+    if said.all_files is None:
+        return VersionChecksum(said)
+    if (said.num_files, said.table_size_bytes) != (len(said.all_files), sum(each.size or 0 for each in said.all_files)):
+        return VersionChecksum(None)  # it contradicts itself
+    state = _state(said, log, listing, version) if alone else None
+    return VersionChecksum(said, state if state is None or late is None or _is_copy(state, listing, late) else None)
 
 
 def _is_whole(listing: TableListing, version: int) -> bool:
@@ -111,28 +139,30 @@ def _later(listing: TableListing, name: str, version: int) -> datetime | None:
     return max(late, default=None)
 
 
-def _read(log: LogObjects, name: str, listing: TableListing, version: int) -> VersionChecksum:
-    found = _decode(log.read(name, _MOST))
-    figures = found.num_files, found.table_size_bytes
-    if found.all_files is None:
-        return VersionChecksum(figures)
-    size = sum(each.size or 0 for each in found.all_files)
-    if figures != (len(found.all_files), size):  # it contradicts itself
-        return VersionChecksum(None)
+def _is_worth_it(listing: TableListing, name: str, late: datetime) -> bool:
+    """Whether a checksum that something is younger than may be that of a copy, or of a commit that was written anew."""
+    written = listing.log[name].modified
+    times = zip(listing.keys, listing.modified, strict=True)
+    is_commit = any(listing.log[commit_name(each)].modified > written for each in listing.log_files.commits)
+    return is_commit or any(modified > late for key, modified in times if key not in listing.log)
+
+
+def _state(said: _Checksum, log: LogObjects, listing: TableListing, version: int) -> LogState | None:
+    if said.protocol is None or said.metadata is None or said.all_files is None:
+        return None
     location, files = log.location, listing.log_files
-    state = LogState(
+    return LogState(
         location,
         version,
-        found.protocol,
-        found.metadata,
-        of_adds(found.all_files, root_of(location)),
-        {each.app_id: each.version for each in found.set_transactions},
-        {each.domain: each.configuration for each in found.domain_metadata if not each.removed},
+        said.protocol,
+        said.metadata,
+        of_adds(said.all_files, root_of(location)),
+        {each.app_id: each.version for each in said.set_transactions or ()},
+        said.domains or {},
         files,
         None,
         files.checkpoints[0] if files.checkpoints else None,
     )
-    return VersionChecksum(figures, state)
 
 
 def _is_copy(state: LogState, listing: TableListing, late: datetime) -> bool:

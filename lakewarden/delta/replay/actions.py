@@ -10,12 +10,15 @@ from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
 from io import BytesIO
+from typing import Annotated
 
 import msgspec
 
 from lakewarden.errors import Corrupt
 
 _NONE = msgspec.Raw(b"")
+_Long = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
+"""As Delta has whole numbers."""
 
 
 class Vector(msgspec.Struct, frozen=True, rename="camel", gc=False, omit_defaults=True):
@@ -23,9 +26,9 @@ class Vector(msgspec.Struct, frozen=True, rename="camel", gc=False, omit_default
 
     storage_type: str
     path_or_inline_dv: str
-    size_in_bytes: int
-    cardinality: int
-    offset: int | None = None
+    size_in_bytes: _Long
+    cardinality: _Long
+    offset: _Long | None = None
 
     @property
     def id(self) -> str:
@@ -42,7 +45,7 @@ class AddChanges(msgspec.Struct, frozen=True, rename="camel"):
 
     path: str
     partition_values: dict[str, str | None] | None = None
-    size: int | None = None
+    size: _Long | None = None
 
 
 class DataFileAction(AddChanges, frozen=True):
@@ -60,11 +63,11 @@ class DataFileAction(AddChanges, frozen=True):
 class AddFile(DataFileAction, frozen=True):
     """A live file ("Add File and Remove File"). Times in milliseconds since the epoch."""
 
-    modification_time: int | None = None
+    modification_time: _Long | None = None
     stats: str | None = None
     tags: dict[str, str | None] | None = None
-    base_row_id: int | None = None
-    default_row_commit_version: int | None = None
+    base_row_id: _Long | None = None
+    default_row_commit_version: _Long | None = None
     clustering_provider: str | None = None
 
 

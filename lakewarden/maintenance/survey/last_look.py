@@ -90,10 +90,6 @@ class SeenTables(Mapping[str, SeenTable]):
         return len(self._places)
 
 
-def _same(text: str) -> str:
-    return text
-
-
 @dataclass(frozen=True)
 class LastLook:
     """What is known of a place before it is looked at."""
@@ -102,8 +98,8 @@ class LastLook:
     """By what it was judged: release and prices. What was judged otherwise is read again. Empty where there was no look."""
     tables: Mapping[str, SeenTable] = field(default_factory=dict)
     """By `name_of` their paths."""
-    name_of: Callable[[str], str] = _same
-    shown: Callable[[str], str] = _same
+    name_of: Callable[[str], str] = str
+    shown: Callable[[str], str] = str
     """A path as `tables` spell it: users' names may be hidden there."""
 
     def unchanged(self, path: str, digest: TableDigest, rule: str) -> TableSurvey | None:

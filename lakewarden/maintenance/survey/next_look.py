@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import count
 from typing import TypeVar
 
@@ -80,6 +80,14 @@ def survey_and_keep(
     return found, keep_all
 
 
+def survey_and_remember(
+    looks: dict[str, LastLook], places: Sequence[Location], options: SurveyOptions, progress: Progress = silent
+) -> tuple[SurveyRound, Callable[[], object]]:
+    """The same beside what is in `looks`, by place, for as long as this process runs."""
+    found = look_again(places, options, lambda place: looks.get(place, LastLook()), progress)
+    return found, lambda: looks.update(found.following)
+
+
 def watch(
     look: Callable[[int], T], every: float, wait: Pause = time.sleep, monotonic: Callable[[], float] = time.monotonic
 ) -> Iterator[T]:
@@ -92,16 +100,6 @@ def watch(
         began = monotonic()
         yield look(number)
         wait(max(0.0, every - (monotonic() - began)))
-
-
-@dataclass
-class Memory:
-    """What was found, for as long as this process runs."""
-
-    looks: dict[str, LastLook] = field(default_factory=dict)
-
-    def __call__(self, place: str) -> LastLook:
-        return self.looks.get(place, LastLook())
 
 
 def rule_of(options: SurveyOptions) -> str:

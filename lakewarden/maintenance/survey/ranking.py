@@ -51,12 +51,12 @@ class RankedTables(Collection[TableSurvey]):
         return any(each == found for each in self)
 
     def __iter__(self) -> Iterator[TableSurvey]:
-        return merge(*map(_read, self._runs), sorted(self._newest, key=_rank), key=_rank)
+        return merge(*map(_read, self._runs), sorted(self._newest, key=rank), key=rank)
 
     def _run(self) -> IO[bytes]:
         """A file without a name: it ends with this object, or with the process."""
         file = tempfile.TemporaryFile(prefix="lakewarden-survey-")  # noqa: SIM115  # kept open: it has no name
-        for each in sorted(self._newest, key=_rank):
+        for each in sorted(self._newest, key=rank):
             pickle.dump(each, file)
         weakref.finalize(self, file.close)
         return file
@@ -74,6 +74,7 @@ def _read(run: IO[bytes]) -> Iterator[TableSurvey]:
         yield found
 
 
-def _rank(found: TableSurvey) -> tuple[bool, int, int, int, str]:
+def rank(found: TableSurvey) -> tuple[bool, int, int, int, str]:
+    """What comes first is worse."""
     damage = len(found.damage)
     return found.change == "gone", _ORDER[found.verdict], -damage, -(found.small_files or 0), found.path

@@ -57,11 +57,6 @@ def remove_naming(state: ObjectStore, keys: Iterable[str], is_named: Callable[[b
                 state.delete([key])
 
 
-def look_keys(state: ObjectStore) -> list[str]:
-    """The objects of every look."""
-    return [*state.keys(ROOT)]
-
-
 def _whole(keys: Iterable[str]) -> list[list[str]]:
     """The keys of each whole look, the newest last."""
     found = defaultdict[tuple[str, str, str], dict[int, str]](dict)

@@ -26,7 +26,8 @@ from lakewarden.delta.examination.kinds import Verdict
 from lakewarden.maintenance.planning.users import known_users
 from lakewarden.maintenance.survey.hidden_names import HiddenNames
 from lakewarden.maintenance.survey.last_look import LastLook, SeenTable, SeenTables, TableDigest
-from lakewarden.maintenance.survey.survey_looks import keep_look, kept_look, look_keys, remove_naming
+from lakewarden.maintenance.survey.ranking import rank
+from lakewarden.maintenance.survey.survey_looks import ROOT, keep_look, kept_look, remove_naming
 from lakewarden.maintenance.survey.table_survey import TableSurvey
 from lakewarden.storage.paths import without_id
 from lakewarden.tables.warehouse import Warehouse
@@ -100,7 +101,7 @@ def forget_user(warehouse: Warehouse, user: str, mark: str) -> None:
         """Words first: in a sentence, too, and with spaces. Then what other programs escape in their own ways."""
         return names.in_sentence(without_id(text, user, mark))
 
-    remove_naming(state, [*look_keys(state), *survey_sum_keys(state)], partial(_names, hide))
+    remove_naming(state, [*state.keys(ROOT), *survey_sum_keys(state)], partial(_names, hide))
 
 
 def hidden_names(warehouse: Warehouse) -> HiddenNames:
@@ -227,16 +228,13 @@ class PlaceSums:
 
     def with_all(self, tables: dict[str, SeenTable]) -> dict[str, SeenTable]:
         """Adds these, and returns them."""
-        for one in tables.values():
-            self.add(one.survey)
+        for one in (each.survey for each in tables.values()):
+            self._verdicts[one.verdict] += 1
+            self._kinds.update({each.kind for each in one.damage})
+            self._figures.update({name: getattr(one, name) or 0 for name in _SUMMED})
+            if one.verdict in _BAD:
+                self._worst = sorted([*self._worst, one], key=rank)[:_WORST]
         return tables
-
-    def add(self, one: TableSurvey) -> None:
-        self._verdicts[one.verdict] += 1
-        self._kinds.update({each.kind for each in one.damage})
-        self._figures.update({name: getattr(one, name) or 0 for name in _SUMMED})
-        if one.verdict in _BAD:
-            self._worst = sorted([*self._worst, one], key=_rank)[:_WORST]
 
     def of(self, place: str, now: datetime, place_id: str = "") -> SurveySums:
         worst: dict[str, list[WorstTable]] = {}
@@ -248,16 +246,6 @@ class PlaceSums:
         )
 
 
-def _rank(one: TableSurvey) -> tuple[int, int, str]:
-    """Damaged before unreadable, with more damage before others."""
-    return _BAD.index(one.verdict), -len(one.damage), one.path
-
-
 def _worst_table(one: TableSurvey) -> WorstTable:
     detail = one.damage[0].detail if one.damage else one.error
-    return WorstTable(one.path, _counted(one), detail[:200])
-
-
-def _counted(one: TableSurvey) -> dict[str, int]:
-    found: Counter[str] = Counter(each.kind for each in one.damage)
-    return dict(found)
+    return WorstTable(one.path, dict(Counter[str](each.kind for each in one.damage)), detail[:200])

@@ -101,6 +101,15 @@ def _checkpoint_without_a_file(table: HandWritten) -> None:
     pq.write_table(found.filter(pa.array(keep)), checkpoint(table))
 
 
+def _checkpoint_with(table: HandWritten, **more: object) -> None:
+    """Each live file of the checkpoint, with other values."""
+    found = pq.read_table(checkpoint(table))
+    column = found.column("add")
+    rows = [row and {**row, **more} for row in column.to_pylist()]
+    place = found.schema.get_field_index("add")
+    pq.write_table(found.set_column(place, "add", pa.array(rows, column.type)), checkpoint(table))
+
+
 def _checkpoint_by_another_partition(table: HandWritten) -> None:
     (table.path / log(0)).write_text(
         (table.path / log(0)).read_text().replace('"partitionColumns": ["p"]', '"partitionColumns": []')
@@ -142,7 +151,7 @@ def _in_json(table: HandWritten, cut: Callable[[str], str]) -> None:
     )
     text = "\n".join(json.dumps(line) for line in lines)
     (table.log / f"{2:020d}.checkpoint.80a083e8-7026-4e79-81be-64bd76c43a11.json").write_text(cut(text))
-    for version in range(3):  # else the commits, which have another protocol, contradict it
+    for version in range(2):  # else the commits, which have another protocol, contradict it
         (table.path / log(version)).unlink()
 
 
@@ -215,6 +224,49 @@ def _versions(reader: int, writer: int) -> Json:
     return {"protocol": {"minReaderVersion": reader, "minWriterVersion": writer}}
 
 
+def _lost_line(table: HandWritten, version: int) -> None:
+    """The last line of a commit is lost. The checksum of the newest version is in its oldest form."""
+    said = with_checksum(table)
+    (table.path / CRC).write_text(json.dumps({name: said[name] for name in ("numFiles", "tableSizeBytes")}))
+    lines = (table.path / log(version)).read_text().splitlines(keepends=True)
+    (table.path / log(version)).write_text("".join(lines[:-1]))
+
+
+def _lost_line_below(table: HandWritten) -> None:
+    checkpoint(table).unlink()
+    (table.path / LAST).unlink()
+    _lost_line(table, 1)
+
+
+def _lost_metadata(table: HandWritten) -> None:
+    table.commit(3, {"commitInfo": {}}, metadata([*PART, {**PART[1], "name": "more"}], ["p"]))
+    said = with_checksum(table)
+    last = json.loads((table.path / log(3)).read_text().splitlines()[-1])
+    (table.path / CRC).write_text(json.dumps({**said, "metadata": last["metaData"]}))
+    table.commit(3, {"commitInfo": {}})
+
+
+def _lost_vector(table: HandWritten) -> None:
+    """The commit that deletes a row by a vector: as many files remain, of as many bytes."""
+    said = with_checksum(table)
+    (table.path / CRC).write_text(json.dumps({**said, "numDeletedRecordsOpt": 1}))
+    table.commit(3, {"commitInfo": {}})
+
+
+def _in_a_compaction(table: HandWritten, text: str | None = None) -> None:
+    """Two commits behind the checkpoint as one; with another text beside them, else in their place."""
+    table.commit(4, {"commitInfo": {}})
+    place = table.log / f"{3:020d}.{4:020d}.compacted.json"
+    place.write_text((table.path / log(3)).read_text() if text is None else text)
+    if text is None:
+        (table.path / log(3)).unlink()
+
+
+def _checkpoint_without_its_commit(table: HandWritten) -> None:
+    DeltaTable(table.path).create_checkpoint()
+    (table.path / log(3)).unlink()
+
+
 Damage = Callable[[HandWritten], object]
 DAMAGES: list[tuple[str, str, Damage]] = [
     ("hollow", "a file", lambda table: (table.path / "p=b/3.parquet").unlink()),
@@ -235,6 +287,12 @@ DAMAGES: list[tuple[str, str, Damage]] = [
     ("torn-commit", "no text", lambda table: (table.path / log(4)).write_bytes(b"\xff\xfe\x00")),
     ("torn-commit", "no UTF-8", lambda table: (table.path / log(4)).write_bytes(b'{"commitInfo":{"engineInfo":"\xff"}}')),
     ("torn-commit", "no action", lambda table: (table.path / log(4)).write_text('{"add":{"size":1}}')),
+    ("torn-commit", "a size of no 64 bits", lambda table: table.commit(4, add("p=a/9.parquet", 1 << 70, {"p": "a"}))),
+    ("torn-commit", "its last line lost, by its checksum", lambda table: _lost_line(table, 3)),
+    ("torn-commit", "a line of one below lost, by a checksum", _lost_line_below),
+    ("torn-commit", "new columns lost, by a checksum", _lost_metadata),
+    ("torn-commit", "a vector lost, by a checksum", _lost_vector),
+    ("torn-commit", "a compaction", lambda table: _in_a_compaction(table, '{"add":{"path"')),
     ("torn-commit", "within, between others", lambda table: _cut(table.path / log(3))),
     ("torn-commit", "below the checkpoint", lambda table: _cut(table.path / log(1))),
     ("checkpoint-unreadable", "cut", lambda table: _cut(checkpoint(table))),
@@ -247,6 +305,7 @@ DAMAGES: list[tuple[str, str, Damage]] = [
     ("checkpoint-unreadable", "its sidecar lost", _json_without_sidecar),
     ("checkpoint-contradicts", "a file too many", _without_an_add),
     ("checkpoint-contradicts", "a file too few", _checkpoint_without_a_file),
+    ("checkpoint-contradicts", "another value", lambda table: _checkpoint_with(table, partitionValues=[("p", "z")])),
     ("checkpoint-contradicts", "other partitions", _checkpoint_by_another_partition),
     ("last-checkpoint-wrong", "an older version", lambda table: (table.path / LAST).write_text('{"version":1,"size":1}')),
     ("last-checkpoint-wrong", "a newer version", lambda table: (table.path / LAST).write_text('{"version":7,"size":1}')),
@@ -259,6 +318,8 @@ DAMAGES: list[tuple[str, str, Damage]] = [
     ("log-gap", "behind the checkpoint", _gap_behind_the_checkpoint),
     ("log-gap", "below the newest", lambda table: table.commit(5, {"commitInfo": {}})),
     ("log-gap", "the newest, but for its checksum", lambda table: _lost_newest(table, f"{3:020d}.crc")),
+    ("log-gap", "the newest, but for its checkpoint", _checkpoint_without_its_commit),
+    ("log-gap", "behind the checkpoint, but for a compaction", _in_a_compaction),
     ("log-gap", "the newest, but for a compaction", lambda table: _lost_newest(table, f"{2:020d}.{3:020d}.compacted.json")),
     ("history-gap", "in the middle", lambda table: (table.path / log(1)).unlink()),
     ("partition-value-nulled", "plain", lambda table: table.commit(4, table.file("p=c/4.parquet", [1], partition={"p": None}))),

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lakewarden.errors import StorageUnavailable
-from lakewarden.maintenance.survey.survey_looks import keep_look, kept_look, look_keys, remove_naming
+from lakewarden.maintenance.survey.survey_looks import ROOT, keep_look, kept_look, remove_naming
 from lakewarden.storage.local import LocalObjects
 
 _IDS = count(1)
@@ -118,10 +118,10 @@ def test_two_erasures_at_once_bring_nobody_back(state: LocalObjects) -> None:
     other = LocalObjects(str(state.uri))
 
     def names_ann(data: bytes) -> bool:
-        remove_naming(other, look_keys(other), lambda found: b"bob" in found)
+        remove_naming(other, other.keys(ROOT), lambda found: b"bob" in found)
         return b"ann" in data
 
-    remove_naming(state, look_keys(state), names_ann)
+    remove_naming(state, state.keys(ROOT), names_ann)
     assert [kept_look(state, place) for place in "pqr"] == [[], [], [b"eve"]]
 
 
@@ -134,7 +134,7 @@ def test_a_look_that_is_kept_meanwhile_stays(state: LocalObjects) -> None:
         keep_look(writer, "p", [b"2"], 1, _new_id)
         return data == b"ann"
 
-    remove_naming(state, look_keys(state), named)
+    remove_naming(state, state.keys(ROOT), named)
     assert kept_look(state, "p") == [b"2"]
 
 
