@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -53,29 +53,28 @@ def figures_of(
     found: what its log has; None where the version's checksum alone was read.
     """
     log_bytes = sum(each.size for each in listing.log.values())
-    alien = listing.files.alien
     unread = {version for note in notes if note.kind in (PASSED_OVER, "torn-commit") for version in note.versions}
     unread -= set() if state is None else {state.version}  # which opens, even if its checksum differs
     starts = {*(each.version for each in listing.log_files.checkpoints), *({0} & listing.log_files.commits)} - unread
     oldest = min(starts, default=None)
+    listed = TableFigures(
+        alien_files=listing.files.alien, log_bytes=log_bytes, log_objects=len(listing.log), oldest_version=oldest
+    )
     if state is None:
-        return TableFigures(alien_files=alien, log_bytes=log_bytes, log_objects=len(listing.log), oldest_version=oldest)
+        return listed
     sizes = whole(state.files, "size")
     dead, dead_bytes = _dead(state, listing.files)
-    return TableFigures(
+    return replace(
+        listed,
         files=state.files.num_rows,
         bytes=pc.sum(sizes).as_py() or 0,
         small_files=pc.sum(pc.less(pc.fill_null(sizes, 0), SMALL)).as_py() or 0,
         vector_rows=vector_rows(state.files),
         dead_bytes=dead_bytes,
         unnamed_files=_unnamed(dead, found),
-        alien_files=alien,
         tombstones=None if found is None else found.trail.tombstones,
         writers={} if found is None else dict(found.writers),
         commits_since_checkpoint=state.version - (-1 if state.checkpoint is None else state.checkpoint.version),
-        log_bytes=log_bytes,
-        log_objects=len(listing.log),
-        oldest_version=oldest,
     )
 
 

@@ -8,14 +8,10 @@ does not, and a live file that vanished. What it can't see is what no listing sh
 from __future__ import annotations
 
 import hashlib
-import threading
-import weakref
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from tempfile import SpooledTemporaryFile
 
-import msgspec
-
+from lakewarden.maintenance.survey.ranking import Spool
 from lakewarden.maintenance.survey.table_survey import Change, TableSurvey
 
 _DIGEST = 16
@@ -51,37 +47,18 @@ class SeenTable:
     digest: TableDigest
 
 
-_IN_MEMORY = 16 << 20
-"""Bytes of packed tables, of some 1 KB each, before they go to a file."""
-
-_HEAD = 4
-"""Bytes before a packed table that say how long it is."""
-
-_encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(SeenTable).decode
-
-
 class SeenTables(Mapping[str, SeenTable]):
-    """Tables by name, packed: beyond some in a temporary file without a name. Of each only name and place stay in memory, 200
-    bytes. Safe for threads."""
+    """Tables by name. Of each only name and place stay in memory, 200 bytes. Safe for threads."""
 
     def __init__(self) -> None:
+        self._spool = Spool(SeenTable)
         self._places: dict[str, int] = {}
-        self._lock = threading.Lock()
-        self._file = SpooledTemporaryFile(max_size=_IN_MEMORY, prefix="lakewarden-survey-")  # noqa: SIM115  # closed with this object
-        weakref.finalize(self, self._file.close)
 
     def put(self, name: str, one: SeenTable) -> None:
-        packed = _encode(one)
-        with self._lock:
-            self._places[name] = self._file.seek(0, 2)
-            self._file.write(len(packed).to_bytes(_HEAD) + packed)
+        self._places[name] = self._spool.put(one)
 
     def __getitem__(self, name: str) -> SeenTable:
-        with self._lock:
-            self._file.seek(self._places[name])
-            packed = self._file.read(int.from_bytes(self._file.read(_HEAD)))
-        return _decode(packed)
+        return self._spool.get(self._places[name])
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._places)

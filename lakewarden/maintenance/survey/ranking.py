@@ -1,35 +1,67 @@
-"""The tables of a survey, the worst first, however many there are: beyond some they are sorted on disk, in a temporary file."""
+"""The tables of a survey, the worst first, however many there are: beyond some they are in a temporary file."""
 
 from __future__ import annotations
 
-import pickle
-import tempfile
 import threading
 import weakref
 from collections import Counter
 from collections.abc import Collection, Iterator
-from heapq import merge
-from typing import IO, cast
+from tempfile import SpooledTemporaryFile
+from typing import Generic, TypeVar
+
+import msgspec
 
 from lakewarden.delta.examination.kinds import Verdict
 from lakewarden.maintenance.survey.table_survey import TableSurvey
 
-_MOST = 10_000
-"""Tables in memory, of some 2 KB each."""
+T = TypeVar("T")
+
+_IN_MEMORY = 16 << 20
+"""Bytes of packed values, of some 1 KB each, before they go to a file."""
+
+_HEAD = 4
+"""Bytes before a packed value that say how long it is."""
+
+_encode = msgspec.msgpack.Encoder().encode
+
+
+class Spool(Generic[T]):
+    """Values of a type, packed: beyond some in a temporary file without a name, which ends with this object, or with the process.
+    Safe for threads."""
+
+    def __init__(self, kind: type[T]) -> None:
+        self._decode = msgspec.msgpack.Decoder(kind).decode
+        self._lock = threading.Lock()
+        self._file = SpooledTemporaryFile(max_size=_IN_MEMORY, prefix="lakewarden-survey-")  # noqa: SIM115  # closed with this object
+        weakref.finalize(self, self._file.close)
+
+    def put(self, one: T) -> int:
+        """Returns the place of it."""
+        packed = _encode(one)
+        with self._lock:
+            at = self._file.seek(0, 2)
+            self._file.write(len(packed).to_bytes(_HEAD) + packed)
+        return at
+
+    def get(self, at: int) -> T:
+        with self._lock:
+            self._file.seek(at)
+            packed = self._file.read(int.from_bytes(self._file.read(_HEAD)))
+        return self._decode(packed)
+
 
 _ORDER: dict[Verdict, int] = {"damaged": 0, "unreadable": 1, "catalog": 2, "sound": 3}
 
 
 class RankedTables(Collection[TableSurvey]):
-    """Safe for threads, while tables are added; iterated when all are there, as often as wanted. Tables that are gone since an
-    earlier look stand last, and are not counted."""
+    """Safe for threads, while tables are added; iterated when all are there, as often as wanted. Of each, rank and place stay in
+    memory, some 300 bytes. Tables that are gone since an earlier look stand last, and are not counted."""
 
-    def __init__(self, most: int = _MOST) -> None:
-        self._most = most
-        self._newest: list[TableSurvey] = []
-        self._runs: list[IO[bytes]] = []
-        self._lock = threading.Lock()
+    def __init__(self) -> None:
+        self._spool = Spool(TableSurvey)
+        self._places: list[tuple[tuple[bool, int, int, int, str], int]] = []
         self._verdicts: Counter[Verdict] = Counter()
+        self._lock = threading.Lock()
 
     @property
     def counts(self) -> dict[Verdict, int]:
@@ -37,12 +69,10 @@ class RankedTables(Collection[TableSurvey]):
         return {verdict: self._verdicts[verdict] for verdict in _ORDER if self._verdicts[verdict]}
 
     def add(self, found: TableSurvey) -> None:
+        place = rank(found), self._spool.put(found)
         with self._lock:
             self._verdicts[found.verdict] += found.change != "gone"
-            self._newest.append(found)
-            if len(self._newest) >= self._most:
-                self._runs.append(self._run())
-                self._newest = []
+            self._places.append(place)
 
     def __len__(self) -> int:
         return self._verdicts.total()
@@ -51,27 +81,7 @@ class RankedTables(Collection[TableSurvey]):
         return any(each == found for each in self)
 
     def __iter__(self) -> Iterator[TableSurvey]:
-        return merge(*map(_read, self._runs), sorted(self._newest, key=rank), key=rank)
-
-    def _run(self) -> IO[bytes]:
-        """A file without a name: it ends with this object, or with the process."""
-        file = tempfile.TemporaryFile(prefix="lakewarden-survey-")  # noqa: SIM115  # kept open: it has no name
-        for each in sorted(self._newest, key=rank):
-            pickle.dump(each, file)
-        weakref.finalize(self, file.close)
-        return file
-
-
-def _read(run: IO[bytes]) -> Iterator[TableSurvey]:
-    at = 0
-    while True:
-        run.seek(at)  # several iterations may go on at once
-        try:
-            found = cast("TableSurvey", pickle.load(run))  # written by this process, into a file without a name
-        except EOFError:
-            return
-        at = run.tell()
-        yield found
+        return (self._spool.get(at) for _, at in sorted(self._places))
 
 
 def rank(found: TableSurvey) -> tuple[bool, int, int, int, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
 from lakewarden.base.connection import Connection, Location
@@ -26,6 +27,8 @@ Look = Callable[[Location, FoundTable], TableSurvey]
 _AT_ONCE = 16
 """Tables: a store answers after some tens of milliseconds, in which others are read."""
 _ON_A_DISK = 4
+_LARGE = 16 << 20
+"""Bytes of an object of a log from which its table is looked at while no other such is: it takes six times its size in memory."""
 _WAITING = 64
 """Tables that are listed and not yet looked at. The listing waits for them."""
 
@@ -124,7 +127,7 @@ class _Run:
         self._look = look
         self._progress = progress
         self._found = 0
-        self._lock = threading.Lock()
+        self._lock, self._large = threading.Lock(), threading.Lock()
 
     def place(self, place: Location) -> None:
         """Raises:
@@ -147,7 +150,9 @@ class _Run:
                 raise NotFound(error.message) from error
 
     def _one(self, location: Location, found: FoundTable) -> None:
-        self.tables.add(self._look(location, found))
+        is_large = max(found.listing.sizes[: len(found.etags)], default=0) >= _LARGE
+        with self._large if is_large else nullcontext():
+            self.tables.add(self._look(location, found))
         with self._lock:
             self._progress(1, self._found)
 

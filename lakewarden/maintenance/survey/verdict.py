@@ -70,7 +70,8 @@ def _survey(location: Location, found: FoundTable, seen: Examination, options: S
         on_disk = local_path(location.uri) is not None
         # whatever is neither in the log, live, nor another's
         dead = max(0, len(found.listing.keys) - len(found.etags) - (figures.files or 0) - (figures.alien_files or 0))
-        lost = any(each.kind == "hollow" for each in damage) and _has_lost_all(state, found)
+        keys = state.files.column("key").to_pylist() if any(each.kind == "hollow" for each in damage) else None
+        lost = keys is not None and {*found.listing.keys}.isdisjoint(keys)
         facts = SurveyedTable(state, damage, place, len(found.listing.keys), dead, on_disk, options.target_size, lost)
         operations = estimates(facts, options.prices)
     return TableSurvey(
@@ -85,10 +86,6 @@ def _survey(location: Location, found: FoundTable, seen: Examination, options: S
         operations,
         **vars(figures),
     )
-
-
-def _has_lost_all(state: LogState, found: FoundTable) -> bool:
-    return {*found.listing.keys}.isdisjoint(state.files.column("key").to_pylist())
 
 
 def _features(state: LogState | None) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakewarden.delta.examination.kinds import Verdict
-from lakewarden.maintenance.survey import last_look
+from lakewarden.maintenance.survey import ranking
 from lakewarden.maintenance.survey.last_look import LastLook, SeenTable, SeenTables, TableDigest, digest_of
 from lakewarden.maintenance.survey.table_survey import TableSurvey
 
@@ -98,7 +98,7 @@ def test_paths_may_be_kept_hidden() -> None:
 @pytest.mark.parametrize("in_memory", [1 << 20, 100])
 def test_tables_are_packed_and_come_back(in_memory: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """In memory, and in a file."""
-    monkeypatch.setattr(last_look, "_IN_MEMORY", in_memory)
+    monkeypatch.setattr(ranking, "_IN_MEMORY", in_memory)
     tables = SeenTables()
     for number in range(20):
         tables.put(f"n{number % 7}", _seen(f"s3://b/t{number}"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,8 @@ import pytest
 import lakewarden
 from lakewarden.base.connection import Location
 from lakewarden.errors import InvalidArgument
-from lakewarden.maintenance.survey import listing
+from lakewarden.maintenance.survey import listing, run
+from lakewarden.maintenance.survey.listing import FoundTable
 from lakewarden.maintenance.survey.run import survey_places, table_around
 from lakewarden.maintenance.survey.table_survey import TableSurvey
 from tests.delta.hand_written import HandWritten, add
@@ -54,6 +56,28 @@ def test_a_place_inside_of_a_table_has_none_and_says_which_it_is_in(tmp_path: Pa
         found = survey_places([place], lambda _place, _table: pytest.fail("there is no table"))
         assert found.inside == ((place.uri, str(tmp_path / "t")),)
     assert table_around(Location(str(tmp_path / "t"))) is None
+
+
+def test_tables_with_large_logs_are_looked_at_one_after_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What one takes in memory is then what all take; those of small logs go on beside it."""
+    for name in "abcd":
+        table(tmp_path / name)
+        (tmp_path / name / "_delta_log" / "9.tmp").write_bytes(bytes(2_000) if name in "abc" else b"")
+    monkeypatch.setattr(run, "_LARGE", 2_000)
+    inside, most, small = list[str](), list[int](), threading.Event()
+
+    def look(location: Location, found: FoundTable) -> TableSurvey:
+        if found.path == "d":
+            small.set()
+        else:
+            inside.append(found.path)
+            assert small.wait(60), "it waits for no other"
+            most.append(len(inside))
+            inside.remove(found.path)
+        return TableSurvey(location.uri, "sound")
+
+    assert len(survey_places([Location(str(tmp_path))], look).tables) == len("abcd")
+    assert most == [1, 1, 1]
 
 
 def test_links_lead_nowhere(tmp_path: Path) -> None:

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from random import Random
 
+import pytest
+
+from lakewarden.maintenance.survey import ranking
 from lakewarden.maintenance.survey.ranking import RankedTables
 from lakewarden.maintenance.survey.table_survey import Damage, TableSurvey
 
 
-def test_many_tables_are_sorted_beyond_memory() -> None:
+def test_many_tables_are_sorted_beyond_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     hollow = Damage("hollow", "x is missing")
     made = [TableSurvey(f"/t{n:03}", "sound", small_files=n % 3) for n in range(40)]
     made += [TableSurvey(f"/d{n}", "damaged", damage=(hollow,) * n) for n in range(1, 6)]
     made += [TableSurvey("/u", "unreadable"), TableSurvey("/c", "catalog")]
     Random(1).shuffle(made)
-    whole, cut = RankedTables(), RankedTables(7)
+    whole = RankedTables()
+    monkeypatch.setattr(ranking, "_IN_MEMORY", 1_000)
+    cut = RankedTables()
     for each in made:
         whole.add(each)
         cut.add(each)
