@@ -93,8 +93,9 @@ def of_pointer(said: Pointer, listing: TableListing) -> Iterator[Note]:
 
 def of_checksum(checksum: VersionChecksum, state: LogState, listing: TableListing) -> Iterator[Note]:
     """The log has other figures than its writer noted behind the commit: a line of a commit is lost, or a commit was overwritten,
-    whose checksum stays ("Version Checksum File")."""
-    if state.version == listing.log_files.newest and (what := checksum.differs(state)):
+    whose checksum stays ("Version Checksum File"). One that counts more files than there are came from another table."""
+    is_own = checksum.files <= listing.files.is_data.true_count
+    if is_own and state.version == listing.log_files.newest and (what := checksum.differs(state)):
         detail = f"version {state.version} has {what[:200]} as its checksum says: a commit lost a line, or another replaced it"
         yield Note("torn-commit", detail, (state.version,))
 

@@ -69,6 +69,10 @@ class VersionChecksum:
     state: LogState | None = None
     """What it names; None where it does not stand for the log."""
 
+    @property
+    def files(self) -> int:
+        return self._said.num_files if self._said else 0
+
     def differs(self, state: LogState) -> str:
         """In what it differs from that version by the log; empty where it does not."""
         said = self._said

@@ -47,7 +47,7 @@ class ForeignTable:
             version = version_at(location, as_of.moment)
         state = replay(location, version)
         if state is None and LogObjects(location).files().newest is not None:
-            raise Corrupt(f"torn-commit: no commit of {location.uri} is whole, which is one action a line, each a JSON object")
+            raise Corrupt(f"torn-commit: {location.uri} has no whole commit, which is one JSON object a line")
         if state is None:
             raise NotFound(f"there is no Delta table at {location.uri}")
         check_readable(state)

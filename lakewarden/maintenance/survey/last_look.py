@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from lakewarden.maintenance.survey.ranking import Spool
+from lakewarden.maintenance.survey.ranking import SpooledValues
 from lakewarden.maintenance.survey.table_survey import Change, TableSurvey
 
 _DIGEST = 16
@@ -51,7 +51,7 @@ class SeenTables(Mapping[str, SeenTable]):
     """Tables by name. Of each only name and place stay in memory, 200 bytes. Safe for threads."""
 
     def __init__(self) -> None:
-        self._spool = Spool(SeenTable)
+        self._spool = SpooledValues(SeenTable)
         self._places: dict[str, int] = {}
 
     def put(self, name: str, one: SeenTable) -> None:

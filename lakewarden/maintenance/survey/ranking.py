@@ -25,7 +25,7 @@ _HEAD = 4
 _encode = msgspec.msgpack.Encoder().encode
 
 
-class Spool(Generic[T]):
+class SpooledValues(Generic[T]):
     """Values of a type, packed: beyond some in a temporary file without a name, which ends with this object, or with the process.
     Safe for threads."""
 
@@ -58,7 +58,7 @@ class RankedTables(Collection[TableSurvey]):
     memory, some 300 bytes. Tables that are gone since an earlier look stand last, and are not counted."""
 
     def __init__(self) -> None:
-        self._spool = Spool(TableSurvey)
+        self._spool = SpooledValues(TableSurvey)
         self._places: list[tuple[tuple[bool, int, int, int, str], int]] = []
         self._verdicts: Counter[Verdict] = Counter()
         self._lock = threading.Lock()

@@ -50,8 +50,6 @@ DAMAGED: dict[str, set[str]] = {name: {HOLLOW} for name in NO_DATA} | {
     "delta--table-with-dv-gigantic": {HOLLOW, "vector-gone"},
     "delta--table-with-dv-large": {"vector-gone"},
     "delta--table-with-dv-small": {"vector-gone"},
-    # its checksum is that of the table from which it was made, and names ten files
-    "kern--crc-full": {"torn-commit"},
     # a checkpoint, and no commit at all
     "rs--table-with-domain-metadata": {HOLLOW, "log-gap"},
     # a gap that no checkpoint bridges: the version below it is shown

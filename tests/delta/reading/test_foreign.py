@@ -386,7 +386,7 @@ def test_a_place_without_a_table(tmp_path: Path) -> None:
 def test_a_log_without_a_whole_commit_is_no_place_without_a_table(table: HandWritten, text: str) -> None:
     """A commit is one action a line: Spark reads no other, and neither do we."""
     (table.log / f"{0:020d}.json").write_text(text)
-    with pytest.raises(Corrupt, match=f"torn-commit: no commit of {table.location.uri} is whole"):
+    with pytest.raises(Corrupt, match=f"torn-commit: {table.location.uri} has no whole commit"):
         ForeignTable.open(table.location)
 
 
