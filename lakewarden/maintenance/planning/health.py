@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import groupby
 from typing import Literal
@@ -113,13 +113,17 @@ def _with_files(found: Overview, table: Table) -> list[Trouble]:
 
 
 def _opened(found: Overview, table: Table, failed: BrokenScopes) -> list[Trouble]:
-    """The scopes that were opened for this look, and are broken, which nothing had found before."""
+    """The scopes that were opened for this look, and are broken, which nothing had found before: a line a reason."""
     known = {scope.user for scope, _ in failed.failed}
-    of_table = [one for one in found.scopes if one.table == str(table.name) and one.pending_rows and one.user not in known]
+    by_reason: dict[tuple[str, str], list[ScopeStatus]] = {}
+    for one in found.scopes:
+        if one.table == str(table.name) and one.pending_rows and one.code and one.user not in known:
+            by_reason.setdefault((one.code, one.reason), []).append(one)
     return [
-        Trouble("broken", one.reason, 1, (Scope(table.name, one.user),), one.code, one.command or "")
-        for one in of_table
-        if one.code
+        Trouble(
+            "broken", reason, len(scopes), tuple(Scope(table.name, one.user) for one in scopes), code, scopes[0].command or ""
+        )
+        for (code, reason), scopes in by_reason.items()
     ]
 
 
@@ -141,7 +145,7 @@ def _health(
 ) -> TableHealth:
     late, opened = late_scopes(table, pending, now), _opened(found, table, failed)
     broken, by_check = _by_reason(failed)
-    broken += opened
+    broken += [replace(one, examples=one.examples[:EXAMPLES]) for one in opened if one.reason != status.error]
     known = {scope.user for scope, failure in failed.failed if is_broken(failure.check)}
     others = _without(pending[len(late) :], known.union(*({scope.user for scope in one.examples} for one in opened)))
     missing = [] if away is None else [_away(table, status, away)]

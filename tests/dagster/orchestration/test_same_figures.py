@@ -142,6 +142,10 @@ def test_all_doors_say_the_same(
         assert whole["verdict"] in Page(page).text
         assert "script" not in Page(page).tags
         assert all(f"<code>lakewarden repair shop.{table}</code>" in page for table in ("torn", "visits")), "a line for each"
+        said = [
+            Page(page).text.count(each["reason"]) for row in rows if "figures" in row for each in row["reasons"] if each["code"]
+        ]
+        assert set(said) == {1}, "a reason once"
     dagster = dict(_of_dagster(load, instance, warehouse))
     assert dagster.pop("health") == {name: whole["figures"][name] for name in _IN_DAGSTER}
     assert dagster == status

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -9,7 +10,8 @@ import pytest
 
 from lakewarden import Lakehouse
 from lakewarden.catalog.state.failed_checks import CheckResult
-from lakewarden.maintenance.planning.health import TableHealth, health
+from lakewarden.maintenance.planning.health import TableHealth, health, health_of
+from lakewarden.maintenance.planning.overview import overview
 from tests.fixtures.clock import Clock
 from tests.fixtures.lakes import NOTES, make_notes, notes
 
@@ -77,3 +79,22 @@ def test_a_storage_that_is_away_comes_first_and_has_its_name(tmp_path: Path) -> 
         assert "storage 'far'" in found.worst[0].reason
         (tmp_path / "unmounted").rename(tmp_path / "far")
         assert looked(lake).away_scopes == 0
+
+
+@pytest.mark.parametrize("of_table", [None, "torn"])
+def test_scopes_that_are_found_broken_for_one_reason_share_a_line(tmp_path: Path, of_table: str | None) -> None:
+    with Lakehouse.open(str(tmp_path / "warehouse")) as lake:
+        table = make_notes(lake)
+        users = ("ann", "bob", "cid", "dan")
+        for user in users:
+            table.write(notes({1: "a"}), user=user)
+        lake.flush()
+        for user in users:
+            table.write(notes({2: "b"}), user=user)
+        seen = overview(lake.warehouse)
+        torn = tuple(replace(one, code="CORRUPT", reason="torn", command=f"mend {one.user}") for one in seen.scopes)
+        tables = (replace(seen.tables[0], error=of_table),)
+        (found,) = health_of(lake.warehouse, replace(seen, tables=tables, scopes=torn))
+    scopes, examples, command = (4, 3, f"mend {torn[0].user}") if of_table is None else (0, 1, f"lakewarden repair {NOTES}")
+    assert found.broken_scopes == scopes, "no scope is broken by itself where the table is"
+    assert [(one.reason, one.count, len(one.examples), one.command) for one in found.worst] == [("torn", 4, examples, command)]
