@@ -120,10 +120,8 @@ def _opened(found: Overview, table: Table, failed: BrokenScopes) -> list[Trouble
         if one.table == str(table.name) and one.pending_rows and one.code and one.user not in known:
             by_reason.setdefault((one.code, one.reason), []).append(one)
     return [
-        Trouble(
-            "broken", reason, len(scopes), tuple(Scope(table.name, one.user) for one in scopes), code, scopes[0].command or ""
-        )
-        for (code, reason), scopes in by_reason.items()
+        Trouble("broken", reason, len(some), tuple(Scope(table.name, one.user) for one in some), code, some[0].command or "")
+        for (code, reason), some in by_reason.items()
     ]
 
 
