@@ -87,7 +87,8 @@ def bind(context: Context, statement: Statement, made: Made | None = None, *, fi
         other = context.through(_glance(context, statement.user))
         return BoundStatement(statement, context, bind(other, statement.statement, made, first=True))
     spec, context = statement.spec, _about(context, statement)
-    own = _is_about_temporary(context, statement)
+    subject = context.subject
+    own = subject is not None and subject.name in context.shadowing and statement.takes_temporary(subject.name)
     queries = tuple(statement.queries())
     for ask in () if own else spec.right.asks(context, statement, made):
         context.door.allow(ask.act, ask.table)
@@ -129,12 +130,6 @@ def _about(context: Context, statement: Statement) -> Context:
         return context
     name = context.named(ref)
     return replace(context, subject=Subject(ref, name, None if name in context.shadowing else context.guarded(name)))
-
-
-def _is_about_temporary(context: Context, statement: Statement) -> bool:
-    """Raises as `Statement.takes_temporary`."""
-    name = None if context.subject is None else context.subject.name
-    return name is not None and name in context.shadowing and statement.takes_temporary(name)
 
 
 def _glance(context: Context, user: str) -> Door:

@@ -239,7 +239,7 @@ class Context(SessionChoices):
 
     def owner(self, table: Table) -> str | None:
         """The scope that the session sees of a table: its own user's in a USER table."""
-        return None if table.type == "SHARED" else self.principal.user
+        return None if table.type == "SHARED" else self.door.principal.user
 
 
 def _alike(one: TableName, other: TableName) -> bool:

@@ -171,7 +171,7 @@ class SqlSession:
     def _in_block(self, bound: BoundStatement, uploads: Mapping[str, Upload]) -> Result:
         """Executes a statement as the block around it allows, if there is one."""
         statement = bound.statement
-        if statement.effect == "block":
+        if not self.block.open or statement.effect == "block":
             return self._executed(bound, uploads)
         self.block.check()
         if self.block.read_only and not changes_nothing(statement):

@@ -48,7 +48,7 @@ def client_to_write(block: SessionBlock, client: TableClient, user: str | None, 
 
 def client_to_read(block: SessionBlock, client: TableClient, user: str | None) -> TableClient:
     """The client for a read: one that sees what the block wrote to the scope."""
-    rows = block.writes_to
+    rows = block.writes_to if block.open else None
     return replace(client, make_reader=rows.reader) if rows is not None and block.keeps(client.table.name, user) else client
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, cast, get_args
+from typing import Literal, get_args
 
 from lakewarden.errors import InvalidArgument
 
@@ -11,11 +11,13 @@ Freshness = Literal["strong", "eventual", "oltp_only"]
 write log and in no Delta table yet: of each key the newest, unless that is a delete.
 """
 
+_EVERY: tuple[Freshness, ...] = get_args(Freshness)
+
 
 def check_freshness(text: str) -> Freshness:
     """Raises:
     InvalidArgument: there is no such freshness.
     """
-    if text not in get_args(Freshness):
-        raise InvalidArgument(f"freshness {text!r} does not exist; read with {', '.join(map(repr, get_args(Freshness)))}")
-    return cast("Freshness", text)
+    if text not in _EVERY:
+        raise InvalidArgument(f"freshness {text!r} does not exist; read with {', '.join(map(repr, _EVERY))}")
+    return text
