@@ -91,7 +91,8 @@ def _vectors_differ(state: LogState, theirs: DeltaTable) -> Iterator[str]:
     """Compares which rows are deleted, file by file: neither reader says which vector it read."""
     if "deletionVectors" not in features_of(state.protocol):
         return
-    keys, root = state.files.column("key").to_pylist(), root_of(state.location)
+    # Here its paths are whole ones, in which links of the file system are resolved.
+    keys, root = state.files.column("key").to_pylist(), root_of(Location(theirs.table_uri))
     ours = {str(key): vector for key, vector in zip(keys, vectors_of(state.files), strict=True) if vector is not None}
     for batch in pa.RecordBatchReader.from_stream(theirs.deletion_vectors()):
         for path, kept in zip(batch.column(0).to_pylist(), batch.column(1), strict=True):

@@ -46,6 +46,8 @@ def test_it_agrees_on_partitions_and_vectors_of_others(tmp_path: Path) -> None:
     assert _asked(tmp_path / "p") == _AGREES
     table = _with_vectors(tmp_path / "v")
     assert _asked(table.path) == _AGREES
+    (tmp_path / "link").symlink_to(tmp_path, target_is_directory=True)
+    assert [_asked(tmp_path / "link" / name) for name in "pv"] == [_AGREES, _AGREES], "below a link, which delta-rs resolves"
 
 
 def _with_vectors(path: Path) -> HandWritten:
