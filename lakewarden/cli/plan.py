@@ -13,7 +13,7 @@ from lakewarden.catalog.operations import PLANNABLE
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.cli.context import Invocation, emit_reports, invocation, planned, raise_failed, report_row
 from lakewarden.cli.operations import OPTIONS, options_of, options_of_any, taking
-from lakewarden.cli.output import Row
+from lakewarden.cli.output import Cell, Row
 from lakewarden.errors import Corrupt, InvalidArgument, NotFound
 from lakewarden.maintenance.options import option_names, says_something
 from lakewarden.maintenance.plans.value import MAX_LINE, PLAN_ID, Plan, read_plans
@@ -75,8 +75,12 @@ class _Shown:
             shown = ("table", "user", "operation", "reason", "version", "files", "bytes")
         else:
             rows = [_sum(several) for several in _by_work(reports)]
-            shown = ("table", "operation", "scopes", "reason", "files_before", "files_after", "bytes")
-        call.emit(rows, empty="nothing is due", columns=(*shown, *more))
+            sums = ("files_before", "files_after", "bytes") if any(report.state for report in reports) else ("metrics",)
+            shown = ("table", "operation", "scopes", "reason", *sums)
+        if rows or not reports or call.as_json:
+            call.emit(rows, empty="nothing is due", columns=(*shown, *more))
+        if (left := len(reports) - len(rows)) and self.limit is not None and not call.as_json:
+            call.emit([], empty=f"and {left} more: --all lists every scope")
 
 
 def _by_work(reports: Sequence[ScopeReport]) -> Iterable[Sequence[ScopeReport]]:
@@ -89,20 +93,19 @@ def _by_work(reports: Sequence[ScopeReport]) -> Iterable[Sequence[ScopeReport]]:
 
 def _sum(reports: Sequence[ScopeReport]) -> Row:
     """One line for all of them; of a single scope, its own with the sums beside."""
-    first, reasons = reports[0], Counter(report.reason for report in reports)
-    before = sum(report.state.files for report in reports if report.state)
-    changed = sum(report.metrics.get("files_added", 0) - report.metrics.get("files_removed", 0) for report in reports)
-    summed = {
-        "scopes": len(reports),
-        "files_before": before,
-        "files_after": max(before + changed, 0),
-        "bytes": sum(report.state.bytes for report in reports if report.state),
-        "bytes_pending": sum(report.metrics.get("bytes_pending", 0) for report in reports),
-    }
-    if len(reports) == 1:
-        return {**report_row(first), **summed}
-    row = {name: report_row(first)[name] for name in ("table", "operation", "outcome", "error", "plan_id")}
-    return {**row, "reason": reasons.most_common(1)[0][0] if len(reasons) == 1 else f"{len(reasons)} reasons", **summed}
+    own, reasons = report_row(reports[0]), Counter(report.reason for report in reports)
+    states = [report.state for report in reports if report.state]
+    metrics: Counter[str] = sum((Counter(report.metrics) for report in reports), Counter())
+    summed: dict[str, Cell] = {"scopes": len(reports), "files_before": None, "files_after": None, "bytes": None}
+    if states:
+        before = sum(state.files for state in states)
+        after = max(before + metrics["files_added"] - metrics["files_removed"], 0)
+        summed |= {"files_before": before, "files_after": after, "bytes": sum(state.bytes for state in states)}
+    summed["metrics"] = dict(metrics)
+    (reason, _), *others = reasons.most_common()
+    also = f", and {len(others)} other reason{'s' * (len(others) > 1)}" if others else ""
+    shared = own if len(reports) == 1 else {name: own[name] for name in ("table", "operation", "outcome", "error", "plan_id")}
+    return {**shared, "reason": reason + also, **summed}
 
 
 def apply(context: typer.Context, plan: str = typer.Argument(help="A plan's id, or a file that `plan --out` wrote.")) -> None:

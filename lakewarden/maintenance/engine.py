@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from lakewarden.base.quantities import in_units
 from lakewarden.base.settings import Settings
 from lakewarden.errors import Unsupported
 
@@ -80,7 +81,7 @@ class WorkEngine:
         """
         if self.cluster is None:
             raise Unsupported(
-                f"{task.target.scope} has {task.pending.bytes} bytes pending, which need Spark, and this engine has none"
+                f"{task.target.scope} has {in_units(task.pending.bytes)} pending, which need Spark, and this engine has none"
             )
         return self.cluster.flush_large(task)
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, chain, takewhile
 
+from lakewarden.base.quantities import in_units
 from lakewarden.catalog.kept_settings import TailRule
 from lakewarden.delta.parquet.files import DataFile, by_place
 
@@ -155,7 +156,7 @@ def not_worth_it(packing: Packing, min_gain: float) -> str:
         return f"none of its {packing.files} files can be packed: {packing.left()}"
     if packing.gain < min_gain:
         return (
-            f"rewriting {packing.bytes} bytes would save {packing.saved} of {packing.files} files ({packing.gain:.0%}),"
+            f"rewriting {in_units(packing.bytes)} would save {packing.saved} of {packing.files} files ({packing.gain:.0%}),"
             f" below the {min_gain:.0%} that make it worth while"
         )
     return ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -529,6 +530,22 @@ def test_a_plan_is_a_line_a_table_and_operation(lake: Lakehouse, call: Call) -> 
     every = call("plan", NOTES, "--all", "--format", "json").rows
     assert sum(row["scopes"] for row in rows) == len(every)
     assert call("plan", NOTES, "--limit", "7", "--format", "json").rows == every[:7]
+    assert call("plan", NOTES, "--limit", "7").out.splitlines()[-1] == f"and {len(every) - 7} more: --all lists every scope"
+    assert call("plan", NOTES, "--limit", "0").out == f"and {len(every)} more: --all lists every scope\n"
+
+
+def test_the_line_of_a_plan_has_the_sums_of_its_scopes(lake: Lakehouse, call: Call) -> None:
+    for number in range(30):
+        lake.table(NOTES).write([{"id": 1, "text": "x" * number}], user=f"u{number}")
+    rows = call("plan", NOTES, "--operation", "flush", "--all", "--format", "json").rows
+    (line,) = call("plan", NOTES, "--operation", "flush", "--format", "json").rows
+    assert line["scopes"] == len(rows)
+    assert line["metrics"] == {name: sum(row["metrics"][name] for row in rows) for name in ("rows_pending", "bytes_pending")}
+    assert (line["files_before"], line["bytes"]) == (None, None), "a plan does not know what else its scopes have"
+    said = call("plan", NOTES, "--operation", "flush").out
+    assert f"rows_pending={len(rows)}" in said
+    assert " other reasons" in said
+    assert re.search(r"bytes_pending=[0-9.]+ KiB", said)
 
 
 def test_what_is_due_goes_through_a_file(lake: Lakehouse, call: Call, tmp_path: Path) -> None:

@@ -437,7 +437,7 @@ def test_what_no_row_refers_to_is_told_of_and_goes_after_a_day(
     assert len(_stored(lake)) == 5
     with Lakehouse.open(warehouse_uri, clock=lambda: datetime.now(UTC) + timedelta(hours=25)) as later:
         (told,) = [found.message for found in later.check() if found.check == "orphans"]
-        assert told.startswith("3 files of 18 bytes that no row refers to")
+        assert told.startswith("3 files of 18 B that no row refers to")
         (planned,) = later.vacuum(retain_hours=0, force=True)
         gone = [file for file in planned.files if "_files" in file]
         assert len(gone) == 2

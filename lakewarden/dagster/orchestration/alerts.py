@@ -32,20 +32,23 @@ SHOWN = 100
 
 
 @dataclass(frozen=True)
-class FailedRun:
-    """A run that failed, and will not be retried."""
+class Alert:
+    """What failed, for those who are told: a run, or a check that turned failed."""
 
     warehouse: str
     job: str
+    """Of the run, or of the one that evaluated the check; the name of the sensor that did."""
     run_id: str
+    """Empty if a sensor evaluated the check."""
     url: str
-    """The run's page; without its address if `LAKEWARDEN_DAGSTER_URL` is not set."""
+    """The page of the run or the check; without its address if `LAKEWARDEN_DAGSTER_URL` is not set."""
     tables: tuple[str, ...]
     """Those that failed; those that the run was for, if its failure names none. Empty: the whole warehouse."""
     scopes: tuple[str, ...]
     """The scopes that failed, as `namespace.table[user]`: the first hundred."""
     code: str | None
-    """The error code (docs/reference/errors.md); None if the run failed outside of Lakewarden, as by the loss of its process."""
+    """The error code (docs/reference/errors.md); None for a check, whose name says what is wrong, and if the run failed
+    outside of Lakewarden, as by the loss of its process."""
     message: str
 
     @property
@@ -54,33 +57,22 @@ class FailedRun:
         return f"{self.job} failed on {self.warehouse}: {self.message} {self.url}"
 
 
-@dataclass(frozen=True)
-class FailedAssetCheck:
+class FailedRun(Alert):
+    """A run that failed, and will not be retried."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FailedAssetCheck(Alert):
     """A check that turned failed. It has all that a `FailedRun` has, so a function need not tell them apart."""
 
-    warehouse: str
     check: str
     asset: str
     """Its asset's key, as `chat/messages`."""
     severity: str
     """`ERROR`, or `WARN` where the check only warns."""
-    job: str
-    """Of the run that evaluated it; the name of the sensor that did."""
-    run_id: str
-    """Empty if a sensor evaluated it."""
-    url: str
-    """The check's page, as the page of a run."""
-    tables: tuple[str, ...]
-    """The table; empty: the whole warehouse."""
-    scopes: tuple[str, ...]
-    """The scopes that it names, as `namespace.table[user]`: the first hundred."""
-    code: str | None
-    """None: the check's name says what is wrong."""
-    message: str
 
     @property
     def text(self) -> str:
-        """All of it in a line, for people."""
         return f"{self.check} of {self.asset} failed on {self.warehouse}: {self.message} {self.url}"
 
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from lakewarden.base.clock import Clock, NewId
 from lakewarden.base.faults import Reach, no_faults
+from lakewarden.base.quantities import in_units
 from lakewarden.base.scope import Scope, TableName
 from lakewarden.catalog.kept_settings import TailRule, check_ratio
 from lakewarden.catalog.model import Table, TableSchema
@@ -138,7 +139,7 @@ def _plan(
         table=table,
         parameters=parameters,
         nothing=nothing,
-        summary=f"the {len(selected)} newest files, {rows} rows in {size} bytes, become {become}",
+        summary=f"the {len(selected)} newest files, {rows} rows in {in_units(size)}, become {become}",
         metrics={"files_added": len(runs), "files_removed": len(selected), "bytes_removed": size, "rows_rewritten": rows},
         files=tuple(file.path for file in selected),
         runs=runs,

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from lakewarden.base.quantities import in_units
 from lakewarden.base.scope import Scope, TableName
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.catalog.report import ScopeReport
@@ -68,7 +69,7 @@ def plan_flush(warehouse: Warehouse, catalog: Catalog, wanted: Callable[[Scope],
                 "flush",
                 "planned",
                 target.location,
-                reason=f"{rows.rows} rows in {rows.bytes} bytes of the log",
+                reason=f"{rows.rows} rows in {in_units(rows.bytes)} of the log",
                 version=None if target.known is None else target.known.version,
                 metrics={"rows_pending": rows.rows, "bytes_pending": rows.bytes},
             )

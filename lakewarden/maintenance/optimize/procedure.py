@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from lakewarden.base.clock import Clock, NewId
 from lakewarden.base.faults import Reach, no_faults
+from lakewarden.base.quantities import in_units
 from lakewarden.base.scope import Scope, TableName
 from lakewarden.catalog.kept_settings import check_ratio
 from lakewarden.catalog.model import Table, TableSchema
@@ -161,7 +162,7 @@ def _packing(base: OptimizeWork, files: Sequence[DataFile], min_gain: float, rat
 
 def _summary(packing: Packing) -> str:
     left = packing.left()
-    done = f"{len(packing.inputs)} files of {packing.bytes} bytes become {len(packing.bins)}"
+    done = f"{len(packing.inputs)} files of {in_units(packing.bytes)} become {len(packing.bins)}"
     return f"{done}; left: {left}" if left else done
 
 
@@ -178,7 +179,7 @@ def _clustering(base: OptimizeWork, table: ScopeTable, files: Sequence[DataFile]
     return replace(
         base,
         nothing=nothing,
-        summary=f"{rows} rows in {len(files)} files of {size} bytes are clustered by {columns}",
+        summary=f"{rows} rows in {len(files)} files of {in_units(size)} are clustered by {columns}",
         metrics={"files_added": added, "files_removed": len(files), "bytes_removed": size},
         files=tuple(file.path for file in files),
         bins=runs,

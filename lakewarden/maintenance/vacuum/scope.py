@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 
 from lakewarden.base.clock import Clock, NewId, to_millis
 from lakewarden.base.faults import Reach, no_faults
+from lakewarden.base.quantities import in_units
 from lakewarden.base.scope import Scope, TableName
 from lakewarden.catalog.report import Remains, ScopePlan, ScopeReport
 from lakewarden.catalog.state.floor_entries import NEVER
@@ -247,7 +248,7 @@ def _all_needed(hours: float) -> str:
 
 def _summary(found: Removable, hours: float) -> str:
     size = sum(file.size for file in found.data)
-    files = f"{len(found.data)} files of {size} bytes, which no version of the last {hours:g} hours needs, are deleted"
+    files = f"{len(found.data)} files of {in_units(size)}, which no version of the last {hours:g} hours needs, are deleted"
     return f"{files}; version {found.oldest} is the oldest that still works" + "".join(
         (
             f"; {len(found.log)} expired log files are deleted" if found.log else "",

@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 import pyarrow as pa
 
 from lakewarden.base.attempts import Attempts
+from lakewarden.base.quantities import in_units
 from lakewarden.catalog.model import Table
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.commit_log.commits import without_nested
@@ -59,7 +60,7 @@ def described(found: Sequence[StoredObject], what: str, now: datetime) -> str:
     ripe = sum(now - file.modified >= ORPHAN_AGE for file in found)
     hours = ORPHAN_AGE.total_seconds() / 3600
     return (
-        f"{len(found)} files of {size} bytes that {what}, the oldest {oldest.total_seconds() / 3600:.1f} hours old;"
+        f"{len(found)} files of {in_units(size)} that {what}, the oldest {oldest.total_seconds() / 3600:.1f} hours old;"
         f" {ripe} are older than {hours:g} hours, after which a vacuum may remove them"
     )
 

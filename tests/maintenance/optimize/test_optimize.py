@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from lakewarden.base.clock import random_id
+from lakewarden.base.quantities import in_units
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.parquet.stats import Bounds
 from lakewarden.errors import Conflict, InvalidArgument, Unsupported
@@ -49,7 +50,7 @@ def test_small_files_are_packed(tmp_path: Path) -> None:
     assert rows_of(scope) == before
     assert len(paths(scope)) == 1
     assert manifest_paths(scope) == paths(scope)
-    assert report.reason == f"6 files of {size} bytes become 1"
+    assert report.reason == f"6 files of {in_units(size)} become 1"
     assert (report.metrics["files_added"], report.metrics["files_removed"], report.metrics["bytes_removed"]) == (1, 6, size)
     assert operations(scope)[0] == "OPTIMIZE"
     assert '"dataChange":true' not in (tmp_path / "t" / "_delta_log" / f"{6:020d}.json").read_text()

@@ -45,7 +45,7 @@ def test_one_file_has_nothing_to_pack() -> None:
 def test_a_gain_below_the_bound_is_not_worth_it() -> None:
     packing = pack_files(_files(10, 10, *[80] * 8), _TARGET)
     assert not_worth_it(packing, 0.1) == ""
-    said = "rewriting 20 bytes would save 1 of 10 files (10%), below the 25% that make it worth while"
+    said = "rewriting 20 B would save 1 of 10 files (10%), below the 25% that make it worth while"
     assert not_worth_it(packing, 0.25) == said
 
 
