@@ -7,6 +7,8 @@ import re
 from lakewarden.errors import InvalidArgument
 
 _STEP = 1024
+_BYTES = re.compile(r"(?:^|_)bytes(?:_|$)|Bytes$")
+"""In the name of a column or metric, ours or another writer's: its numbers are bytes."""
 _SIZES = ("KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 
 
@@ -19,6 +21,11 @@ def in_units(size: int) -> str:
     while abs(round(scaled, 1)) >= _STEP and (larger := next(units, None)):
         scaled, unit = scaled / _STEP, larger
     return f"{scaled:,.1f} {unit}"
+
+
+def by_name(name: str, number: int) -> str:
+    """The number, in units where its name says that it counts bytes."""
+    return in_units(number) if _BYTES.search(name) else str(number)
 
 
 # Reads a length of time such as `7 d` or `500 ms`, and writes one.

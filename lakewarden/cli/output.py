@@ -16,7 +16,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from lakewarden.base.quantities import in_units
+from lakewarden.base.quantities import by_name
 from lakewarden.base.scope import Scope, TableName
 from lakewarden.errors import InvalidArgument
 
@@ -30,9 +30,6 @@ Row = Mapping[str, Cell]
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 """Characters that would break a table's line or control the terminal: ids and rows are untrusted."""
-
-_BYTES = re.compile(r"(?:^|_)bytes(?:_|$)|Bytes$")
-"""In the name of a column or metric, ours or another writer's: its numbers are bytes."""
 
 
 def cell(value: object) -> Cell:
@@ -119,10 +116,10 @@ def _text(value: Cell, name: str = "") -> str:
     match value:
         case None:
             return ""
-        case int() if _BYTES.search(name):
-            return in_units(value)
         case int() | float() if name.endswith("_age"):
             return f"{value:,.0f} s"
+        case int():
+            return by_name(name, value)
         case datetime():
             return f"{value.astimezone(UTC):%Y-%m-%d %H:%M:%S}"
         case dict():

@@ -316,9 +316,15 @@ class Day:
             return
         apply = "/guess/restore_shop__orders/playground/setup?config=ops:"
         pages.until(lambda text: shows in text and apply in text, f"{tenant}-{version}-rows")
+        form = pages.link(apply)
         if keep:
             self.keep_event("preview", "STEP_OUTPUT", apply)
-        pages.launch(pages.link(apply), "RUN_SUCCESS", f"{tenant}-{version}-applied")
+            pages.open(form)
+            self.see(lambda text: "Launch Run" in text and "plan: PL-" in text, "plan", height=560)
+        pages.launch(form, "RUN_SUCCESS", f"{tenant}-{version}-applied")
+        if keep:
+            pages.until(lambda text: "plan_id=PL-" in text, f"{tenant}-{version}-restored", again=partition(tenant))
+            self.see(lambda text: "plan_id=PL-" in text, "restored", height=940)
 
     def the_daemon_is_killed(self, server: Ui) -> None:
         write(self.uri, "birch", 5, 6)

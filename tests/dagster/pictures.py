@@ -112,12 +112,14 @@ class Pages:
     def run(self, job: str, ops: dict[str, object]) -> str:
         return self.client.submit_job_execution(job, repository_location_name="lakewarden", run_config={"ops": ops})
 
-    def picture(self, name: str, path: str, shown: str, height: int, width: int = 1400) -> None:
-        """Of a page on which this text stands, and nothing is still loading."""
+    def picture(self, name: str, path: str, shown: str, height: int, width: int = 1400, press: str = "") -> None:
+        """Of a page on which this text stands, and nothing is still loading; behind a press of this button."""
         size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
         self.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
         self.browser.get(self.url + path)
         wait_for(lambda: shown in self._text() and "Loading" not in self._text())
+        if press:
+            self.browser.find_element("xpath", f"//button[contains(., '{press}')]").click()
         time.sleep(_DRAWN_AFTER)
         assert self.browser.save_screenshot(str(IMAGES / name))
 
@@ -151,6 +153,18 @@ def _worst_scopes(pages: Pages) -> None:
     pages.picture("dagster-worst-scopes.png", "/assets/nyc/flights/nyc.flights-health?view=overview", "CORRUPT", 1000)
 
 
+def _one_partition(pages: Pages) -> None:
+    flushed = sorted(pages._users() - {DAMAGED})[FLUSHED]
+    pages.picture(
+        "dagster-one-partition.png", f"/assets/nyc/flights?view=partitions&partition={flushed}", "list all versions", 940
+    )
+
+
+def _health_plots(pages: Pages) -> None:
+    path = "/assets/nyc/flights/nyc.flights-health?view=overview"
+    pages.picture("dagster-health-plots.png", path, "tenants", 1000, press="Plots")
+
+
 def _health_lineage(pages: Pages) -> None:
     path = "/locations/lakewarden/asset-groups/lakewarden_health/lineage"
     pages.picture("dagster-health-lineage.png", path, "nyc.flights-health", 1057, 1600)
@@ -165,6 +179,8 @@ PICTURES = {
     "backfill": _backfill,
     "blocked-vacuum": _blocked_vacuum,
     "worst-scopes": _worst_scopes,
+    "one-partition": _one_partition,
+    "health-plots": _health_plots,
     "health-lineage": _health_lineage,
     "runs": _runs,
 }

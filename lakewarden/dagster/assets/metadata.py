@@ -12,7 +12,7 @@ from datetime import datetime
 
 import dagster as dg
 
-from lakewarden.base.quantities import in_units
+from lakewarden.base.quantities import by_name, in_units
 from lakewarden.base.scope import Scope
 from lakewarden.catalog.operations import SPECS
 from lakewarden.catalog.report import ScopeReport
@@ -54,6 +54,8 @@ NO_BACKLOG = Backlog(0, 0)
 
 def scope_metadata(report: ScopeReport, backlog: Backlog = NO_BACKLOG) -> Metadata:
     """The metadata of one scope's event, but for its history and links."""
+    # What is not zero, as one text: each entry of an event costs 130 bytes, for every scope and flush.
+    counted = {name: by_name(name, value) for name, value in report.metrics.items() if value}
     return {
         **_standard(report),
         "operation": dg.MetadataValue.text(report.operation),
@@ -63,7 +65,7 @@ def scope_metadata(report: ScopeReport, backlog: Backlog = NO_BACKLOG) -> Metada
         **_numbers(report, backlog),
         **({"size": dg.MetadataValue.text(in_units(report.state.bytes))} if report.state else {}),
         **({"parameters": dg.MetadataValue.text(_flat(report.parameters))} if report.parameters else {}),
-        **({"metrics": dg.MetadataValue.text(_flat(counted))} if (counted := _counted(report)) else {}),
+        **({"metrics": dg.MetadataValue.text(_flat(counted))} if counted else {}),
         **({"files": _files(report.files)} if report.files else {}),
     }
 
@@ -80,11 +82,6 @@ def partition_metadata(report: ScopeReport, key: str, state: PartitionState | No
         **({"committed_at": dg.MetadataValue.timestamp(report.finished_at)} if report.finished_at else {}),
         **{name: dg.MetadataValue.int(number) for name, number in numbers.items() if number is not None},
     }
-
-
-def _counted(report: ScopeReport) -> dict[str, int]:
-    """What is not zero. As one text: each entry of an event costs 130 bytes, for every scope and flush."""
-    return {name: value for name, value in report.metrics.items() if value}
 
 
 def _standard(report: ScopeReport) -> Metadata:

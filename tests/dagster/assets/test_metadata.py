@@ -24,7 +24,7 @@ def report(user: str | None, uri: str = "/lake/x") -> ScopeReport:
         Location(uri),
         version=3,
         parameters={"zorder": "id"},
-        metrics={"files_removed": 4},
+        metrics={"files_removed": 4, "rows_evicted": 0, "bytes_removed": 2_048},
         state=STATE,
         files=("a.parquet",),
     )
@@ -46,7 +46,7 @@ def test_numbers_stand_under_stable_keys() -> None:
         "hot/backlog_bytes": 50,
     }
     assert metadata["parameters"].value == "zorder=id"
-    assert metadata["metrics"].value == "files_removed=4"
+    assert metadata["metrics"].value == "files_removed=4 bytes_removed=2.0 KiB"
 
 
 def test_the_path_is_a_path_here_and_a_link_elsewhere() -> None:
