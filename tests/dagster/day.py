@@ -324,7 +324,7 @@ class Day:
         pages.launch(form, "RUN_SUCCESS", f"{tenant}-{version}-applied")
         if keep:
             pages.until(lambda text: "plan_id=PL-" in text, f"{tenant}-{version}-restored", again=partition(tenant))
-            self.see(lambda text: "plan_id=PL-" in text, "restored", height=940)
+            self.see(lambda text: "plan_id=PL-" in text, "restored", height=940, to="history")
 
     def the_daemon_is_killed(self, server: Ui) -> None:
         write(self.uri, "birch", 5, 6)

@@ -117,15 +117,20 @@ class Pages:
         size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
         self.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
         self.browser.get(self.url + path)
-        wait_for(lambda: shown in self._text() and "Loading" not in self._text())
+        self._wait_for(shown)
         if press:
             self.browser.find_element("xpath", f"//button[contains(., '{press}')]").click()
+            time.sleep(_DRAWN_AFTER)
+            self._wait_for("delta/")
         time.sleep(_DRAWN_AFTER)
         assert self.browser.save_screenshot(str(IMAGES / name))
 
     def runs_shown(self) -> int:
         """The runs that are wholly on the screen: behind each of them the next one begins."""
         return int(str(self.browser.execute_script(_RUNS_BEGUN))) - 1
+
+    def _wait_for(self, shown: str) -> None:
+        wait_for(lambda: shown in self._text() and "Loading" not in self._text())
 
     def _text(self) -> str:
         return str(self.browser.execute_script("return document.body.innerText"))
@@ -150,7 +155,7 @@ def _blocked_vacuum(pages: Pages) -> None:
 
 def _worst_scopes(pages: Pages) -> None:
     pages.worst()
-    pages.picture("dagster-worst-scopes.png", "/assets/nyc/flights/nyc.flights-health?view=overview", "CORRUPT", 1000)
+    pages.picture("dagster-worst-scopes.png", "/assets/nyc/flights/nyc.flights-health?view=overview", "CORRUPT", 1000, 1600)
 
 
 def _one_partition(pages: Pages) -> None:
@@ -162,7 +167,7 @@ def _one_partition(pages: Pages) -> None:
 
 def _health_plots(pages: Pages) -> None:
     path = "/assets/nyc/flights/nyc.flights-health?view=overview"
-    pages.picture("dagster-health-plots.png", path, "tenants", 1000, press="Plots")
+    pages.picture("dagster-health-plots.png", path, "tenants", 1700, press="Plots")
 
 
 def _health_lineage(pages: Pages) -> None:
