@@ -13,7 +13,7 @@ from lakewarden.catalog.operations import PLANNABLE
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.cli.context import Invocation, emit_reports, invocation, planned, raise_failed, report_row
 from lakewarden.cli.operations import OPTIONS, options_of, options_of_any, taking
-from lakewarden.cli.output import Cell, Row
+from lakewarden.cli.output import Row
 from lakewarden.errors import Corrupt, InvalidArgument, NotFound
 from lakewarden.maintenance.options import option_names, says_something
 from lakewarden.maintenance.plans.value import MAX_LINE, PLAN_ID, Plan, read_plans
@@ -96,12 +96,10 @@ def _sum(reports: Sequence[ScopeReport]) -> Row:
     own, reasons = report_row(reports[0]), Counter(report.reason for report in reports)
     states = [report.state for report in reports if report.state]
     metrics: Counter[str] = sum((Counter(report.metrics) for report in reports), Counter())
-    summed: dict[str, Cell] = {"scopes": len(reports), "files_before": None, "files_after": None, "bytes": None}
-    if states:
-        before = sum(state.files for state in states)
-        after = max(before + metrics["files_added"] - metrics["files_removed"], 0)
-        summed |= {"files_before": before, "files_after": after, "bytes": sum(state.bytes for state in states)}
-    summed["metrics"] = dict(metrics)
+    before = sum(state.files for state in states) if states else None
+    after = None if before is None else max(before + metrics["files_added"] - metrics["files_removed"], 0)
+    size = sum(state.bytes for state in states) if states else None
+    summed = {"scopes": len(reports), "files_before": before, "files_after": after, "bytes": size, "metrics": dict(metrics)}
     (reason, _), *others = reasons.most_common()
     also = f", and {len(others)} other reason{'s' * (len(others) > 1)}" if others else ""
     shared = own if len(reports) == 1 else {name: own[name] for name in ("table", "operation", "outcome", "error", "plan_id")}

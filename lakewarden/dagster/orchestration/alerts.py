@@ -47,8 +47,7 @@ class Alert:
     scopes: tuple[str, ...]
     """The scopes that failed, as `namespace.table[user]`: the first hundred."""
     code: str | None
-    """The error code (docs/reference/errors.md); None for a check, whose name says what is wrong, and if the run failed
-    outside of Lakewarden, as by the loss of its process."""
+    """The error code (docs/reference/errors.md); None for a check, and where a run was lost with its process."""
     message: str
 
     @property
