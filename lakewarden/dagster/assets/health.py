@@ -64,9 +64,11 @@ def build_health_assets(mount: Mount, catalog: Catalog) -> list[dg.AssetsDefinit
         return []
 
     specs = [
-        *(_spec(mount, table) for table in tables),
+        *(_of_table(mount, table) for table in tables),
         *(_flushed(mount, table) for table in tables if interval_of(table)),
-        _of_the_warehouse(mount),
+        _spec(
+            mount, health_key(mount), "The health of the warehouse: the sums of all tables, a line for each, the worst scopes."
+        ),
     ]
 
     @dg.multi_asset(
@@ -104,39 +106,26 @@ def _behind(mount: Mount, spec: dg.AssetSpec, tables: Sequence[Table]) -> set[dg
     return {parents[spec.key]} if spec.key in parents else set()
 
 
-def _spec(mount: Mount, table: Table) -> dg.AssetSpec:
-    return dg.AssetSpec(
-        health_key(mount, table.name),
-        description=f"The health of {table.name}: tenants, rows in the log, files, and the worst scopes with the reason. Its"
-        " plots are over time.",
-        group_name=mount.health_group,
-        owners=mount.owners,
-        freshness_policy=dg.FreshnessPolicy.time_window(fail_window=LATE_AFTER + 2 * LOOK_EVERY),
-        skippable=True,
-    )
+def _of_table(mount: Mount, table: Table) -> dg.AssetSpec:
+    said = f"The health of {table.name}: tenants, rows in the log, files, and the worst scopes with the reason."
+    return _spec(mount, health_key(mount, table.name), f"{said} Its plots are over time.")
 
 
 def _flushed(mount: Mount, table: Table) -> dg.AssetSpec:
     late = timedelta(seconds=interval_of(table)) + LATE_AFTER
-    return dg.AssetSpec(
-        flushed_key(mount, table.name),
-        description=f"Fresh while {table.name} is flushed in time: {LATE_AFTER.seconds // 60} minutes beyond the interval of"
-        f" {interval_of(table)} s in FLUSH_POLICY, no row waits in the log. It is materialized at each look that finds that.",
-        group_name=mount.health_group,
-        owners=mount.owners,
-        freshness_policy=dg.FreshnessPolicy.time_window(fail_window=late + 2 * LOOK_EVERY, warn_window=late + LOOK_EVERY),
-        skippable=True,
+    said = (
+        f"Fresh while {table.name} is flushed in time: {LATE_AFTER.seconds // 60} minutes beyond the interval of"
+        f" {interval_of(table)} s in FLUSH_POLICY, no row waits in the log. It is materialized at each look that finds that."
     )
+    return _spec(mount, flushed_key(mount, table.name), said, fail=late + 2 * LOOK_EVERY, warn=late + LOOK_EVERY)
 
 
-def _of_the_warehouse(mount: Mount) -> dg.AssetSpec:
+def _spec(
+    mount: Mount, key: dg.AssetKey, said: str, fail: timedelta = LATE_AFTER + 2 * LOOK_EVERY, warn: timedelta | None = None
+) -> dg.AssetSpec:
+    fresh = dg.FreshnessPolicy.time_window(fail_window=fail, warn_window=warn)
     return dg.AssetSpec(
-        health_key(mount),
-        description="The health of the warehouse: the sums of all tables, a line for each, and the worst scopes.",
-        group_name=mount.health_group,
-        owners=mount.owners,
-        freshness_policy=dg.FreshnessPolicy.time_window(fail_window=LATE_AFTER + 2 * LOOK_EVERY),
-        skippable=True,
+        key, description=said, group_name=mount.health_group, owners=mount.owners, freshness_policy=fresh, skippable=True
     )
 
 
