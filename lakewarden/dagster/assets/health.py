@@ -63,12 +63,11 @@ def build_health_assets(mount: Mount, catalog: Catalog) -> list[dg.AssetsDefinit
     if not tables:
         return []
 
+    said = "The health of the warehouse: the sums of all tables, a line for each, and the worst scopes."
     specs = [
         *(_of_table(mount, table) for table in tables),
         *(_flushed(mount, table) for table in tables if interval_of(table)),
-        _spec(
-            mount, health_key(mount), "The health of the warehouse: the sums of all tables, a line for each, the worst scopes."
-        ),
+        _spec(mount, health_key(mount), said),
     ]
 
     @dg.multi_asset(
@@ -255,16 +254,8 @@ _SIGNS = 1_000
 
 def _cells(one: TableHealth) -> Sequence[str | int]:
     status = one.status
-    return (
-        status.table,
-        status.scopes,
-        one.broken_scopes,
-        one.failed_scopes,
-        one.late_scopes,
-        status.pending_rows,
-        status.files,
-        in_units(status.bytes),
-    )
+    scopes = (status.scopes, one.broken_scopes, one.failed_scopes, one.late_scopes)
+    return (status.table, *scopes, status.pending_rows, status.files, in_units(status.bytes))
 
 
 def _numbers(found: Sequence[TableHealth]) -> Metadata:
