@@ -25,9 +25,9 @@ from lakewarden.delta.examination.file_notes import (
 from lakewarden.delta.examination.kinds import Verdict, verdict_of
 from lakewarden.delta.examination.listing import MOST_LOG_OBJECTS, TableListing
 from lakewarden.delta.examination.log_notes import (
+    below_checkpoint,
     checkpoint_parts,
     contradiction,
-    history_gaps,
     is_doubtful,
     lost_commits,
     of_checksum,
@@ -145,7 +145,7 @@ def _look(location: Location, listing: TableListing, store: ObjectStore, *, deep
 def _of_names(listing: TableListing) -> Iterator[Note]:
     """What the names in the log show."""
     yield from checkpoint_parts(listing.log_files)
-    yield from history_gaps(listing.log_files)
+    yield from below_checkpoint(listing)
     yield from lost_commits(listing)
 
 

@@ -34,10 +34,15 @@ def checkpoint_parts(files: LogFiles) -> Iterator[Note]:
         yield Note(PASSED_OVER, f"parts of the checkpoint of version {version} are missing", (version,))
 
 
-def history_gaps(files: LogFiles) -> Iterator[Note]:
-    """Versions that can't be read any more, between others that can. Normal: old commits are removed, by some unevenly."""
+def below_checkpoint(listing: TableListing) -> Iterator[Note]:
+    """Versions that can't be read any more, between others that can. Normal where commits are missing: old ones go, by some
+    unevenly. An empty one is not: few looks read it."""
+    files = listing.log_files
     newest = max((each.version for each in files.checkpoints), default=-1)
-    below = sorted(version for version in files.commits if version < newest)
+    below = sorted(version for version in files.commits if version <= newest)
+    for version in below:
+        if not listing.log[commit_name(version)].size:
+            yield Note("torn-commit", f"commit {version} is empty; versions from it to {newest - 1} can't be read", (version,))
     gaps = tuple(one + 1 for one, other in pairwise([*below, newest]) if other > one + 1)
     if gaps:
         detail = f"commits are missing from version {gaps[0]} on; only versions between them can't be read"

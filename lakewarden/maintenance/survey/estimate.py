@@ -27,19 +27,11 @@ _LOG: tuple[DamageKind, ...] = (
 )
 """Damage with which the log does not prove which files are dead."""
 
-_ROWS: tuple[DamageKind, ...] = (
-    "hollow",
-    "size-differs",
-    "vector-gone",
-    "vector-short",
-    "partition-value-nulled",
-    "duplicate-live-path",
-    "unknown-storage-type",
-)
-"""Damage that a rewrite would make part of every copy of the rows."""
-
 _LOST: tuple[DamageKind, ...] = ("hollow", "size-differs", "vector-gone", "vector-short", "unknown-storage-type")
 """Damage with which rows can't be read."""
+
+_ROWS: tuple[DamageKind, ...] = (*_LOST, "partition-value-nulled", "duplicate-live-path")
+"""Damage that a rewrite would make part of every copy of the rows."""
 
 _UNKNOWN: tuple[DamageKind, ...] = ("unknown-feature", "unknown-action")
 
@@ -59,16 +51,13 @@ _BY_SPARK: Mapping[Operation, tuple[DamageKind, ...]] = {
 }
 
 _STOPPED = "only while its writers are stopped"
-_OVERWRITE = f"its writers may overwrite a commit of ours: {_STOPPED}"
+_NEVER_AGAIN: tuple[Operation, ...] = ("restore", "erase")
 _REFUSED_AT: Mapping[PlaceClass, Mapping[Operation, str]] = {
-    "overwrites": {"restore": _OVERWRITE, "erase": _OVERWRITE},
-    "dynamodb": {"restore": f"we do not take its lock: {_STOPPED}", "erase": f"we do not take its lock: {_STOPPED}"},
-    "unknown": {
-        "restore": f"it is not known how its writers commit: {_STOPPED}",
-        "erase": f"it is not known how its writers commit: {_STOPPED}",
-    },
+    "overwrites": dict.fromkeys(_NEVER_AGAIN, f"its writers may overwrite a commit of ours: {_STOPPED}"),
+    "dynamodb": dict.fromkeys(_NEVER_AGAIN, f"we do not take its lock: {_STOPPED}"),
+    "unknown": dict.fromkeys(_NEVER_AGAIN, f"it is not known how its writers commit: {_STOPPED}"),
     "commit-service": dict.fromkeys(
-        ("compact", "cluster", "restore", "erase"), "a service decides on its writers' commits: none but theirs go through"
+        ("compact", "cluster", *_NEVER_AGAIN), "a service decides on its writers' commits: none but theirs go through"
     ),
 }
 
