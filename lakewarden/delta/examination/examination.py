@@ -33,6 +33,7 @@ from lakewarden.delta.examination.log_notes import (
     of_checksum,
     of_pointer,
     read_pointer,
+    without_emptied,
 )
 from lakewarden.delta.examination.newest_version import LogWalk, NewestVersion, torn_compactions
 from lakewarden.delta.examination.version_checksum import read_checksum
@@ -95,6 +96,7 @@ def examine(location: Location, listing: TableListing, store: ObjectStore | None
     """
     store = store or open_store(location)
     try:
+        listing = without_emptied(location, listing, store)
         look = _look(location, listing, store, deep=deep, by_checksum=not deep)
         if look.suspects or any(note.damaging for note in look.notes) or look.error:
             listing, look = _again(location, listing, look, store, deep=deep)
@@ -196,7 +198,7 @@ def _follow(
     location: Location, listing: TableListing, look: _Look, store: ObjectStore, *, deep: bool
 ) -> tuple[TableListing, _Look]:
     """The same look where the log has not moved, else a new one."""
-    moved = listing.with_log(store.list(LOG))
+    moved = without_emptied(location, listing.with_log(store.list(LOG)), store)
     if look.found is not None and moved.log == listing.log:
         return listing, look
     return moved, _look(location, moved, store, deep=deep, by_checksum=False)

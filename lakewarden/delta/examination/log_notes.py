@@ -3,22 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import pairwise
 from typing import Any
 
 import msgspec
 import pyarrow as pa
 
+from lakewarden.base.connection import Location
+from lakewarden.delta.commit_log.stamp import CommitStamp
 from lakewarden.delta.examination.file_notes import stored_names
 from lakewarden.delta.examination.listing import TableListing
 from lakewarden.delta.examination.newest_version import MOST_VERSIONS, NewestVersion, by_commits
 from lakewarden.delta.examination.version_checksum import VersionChecksum
 from lakewarden.delta.features import features_of
+from lakewarden.delta.replay.actions import read_commit
 from lakewarden.delta.replay.live_files import pc, whole
-from lakewarden.delta.replay.log_objects import LAST_CHECKPOINT, LAST_VERSION, LogFiles, LogObjects, commit_name, leading_version
+from lakewarden.delta.replay.log_objects import (
+    LAST_CHECKPOINT,
+    LAST_VERSION,
+    MOST_COMMIT,
+    LogFiles,
+    LogObjects,
+    commit_name,
+    leading_version,
+)
 from lakewarden.delta.replay.log_state import PASSED_OVER, LogState, Note
-from lakewarden.errors import Unsupported
-from lakewarden.storage.objects import Missing
+from lakewarden.errors import Corrupt, Unsupported
+from lakewarden.storage.objects import Missing, ObjectStore
 
 _MOST_COMPARED = 32 << 20
 """Bytes of the commits below a checkpoint that are read to compare it with them, but for a deep look."""
@@ -32,6 +44,23 @@ def checkpoint_parts(files: LogFiles) -> Iterator[Note]:
     whole = {each.version for each in files.checkpoints}
     for version in sorted(files.partial - whole):
         yield Note(PASSED_OVER, f"parts of the checkpoint of version {version} are missing", (version,))
+
+
+def without_emptied(location: Location, listing: TableListing, store: ObjectStore) -> TableListing:
+    """The same without the commits that were emptied below a fence (`delta.lifecycle.fence`): a drop or an erasure of ours leaves
+    their names, and they are as gone as those that a cleanup removes."""
+    empty = sorted(version for version in listing.log_files.commits if not listing.log[commit_name(version)].size)
+    if not empty or empty != [*range(len(empty))]:
+        return listing
+    with suppress(Missing, Corrupt):
+        above = len(empty)
+        stamp = CommitStamp.of(read_commit(above, LogObjects(location, store).read(commit_name(above), MOST_COMMIT)))
+        if stamp is not None and stamp.fences:
+            gone = {commit_name(version) for version in empty}
+            every = zip(listing.keys, listing.sizes, listing.modified, strict=True)
+            keys, sizes, modified = zip(*(line for line in every if line[0] not in gone), strict=True)
+            return TableListing([*keys], [*sizes], [*modified])
+    return listing
 
 
 def below_checkpoint(listing: TableListing) -> Iterator[Note]:
