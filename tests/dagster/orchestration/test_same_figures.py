@@ -18,6 +18,7 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from lakewarden.base.quantities import in_units
 from lakewarden.cli.main import main
 from lakewarden.client import Lakehouse
 from lakewarden.serve.common import Common
@@ -58,6 +59,17 @@ _ON_THE_PAGE = {
     "pending_rows": "Waiting rows",
     "files": "Files",
 }
+_WORKED = (
+    ("operations_total", ("done",), "done"),
+    ("operations_total", ("failed",), "failed"),
+    ("jobs_total", (), "jobs"),
+    ("conflicts_total", (), "conflicts"),
+    ("retries_total", (), "retries"),
+    ("store_requests_total", ("GET",), "GET"),
+    ("store_bytes_total", ("out",), "bytes_out"),
+    ("dollars_total", (), "dollars"),
+)
+"""Of Prometheus' counters, by a label beside the operation, and of `week`."""
 Figures = Mapping[str, Mapping[str, int]]
 """By table, and by the name that `status --all` has."""
 
@@ -83,6 +95,51 @@ def _of_prometheus(text: str) -> Figures:
     return {
         table: {name: found[f"lakewarden_{_IN_PROMETHEUS.get(name, name)}", table] for name in _IN_DAGSTER} for table in tables
     }
+
+
+def _worked_of_prometheus(text: str) -> dict[str, float]:
+    """The sums over all tables: what is planned, what can be freed, and what jobs did."""
+    found: dict[str, float] = {}
+    for sample in (sample for family in text_string_to_metric_families(text) for sample in family.samples):
+        rest = sorted(value for name, value in sample.labels.items() if name != "table")
+        name = " ".join((sample.name.removeprefix("lakewarden_"), *rest))
+        found[name] = found.get(name, 0.0) + sample.value
+    return found
+
+
+def _worked_of_status(whole: Mapping[str, Any]) -> dict[str, float]:
+    """The same of the row of the warehouse, whose only week is the last one."""
+    planned = {
+        f"planned_{name} {operation}": found[name]
+        for operation, found in whole["planned"].items()
+        for name in ("scopes", "files", "bytes", "dollars", "unknown")
+    }
+    done = {
+        " ".join((metric, *sorted((operation, *result)))): found.get(name, 0)
+        for operation, found in whole["week"].items()
+        for metric, result, name in _WORKED
+    }
+    debt = {"free_bytes": whole["debt"]["free_now"], "dead_bytes": whole["debt"]["bytes"]}
+    return {**planned, **done, **debt, "unknown_scopes": whole["scopes_unknown"]}
+
+
+def _worked_on_the_page(whole: Mapping[str, Any]) -> list[str]:
+    """What the page says of them, row by row."""
+    planned = [
+        f"{name} {found['scopes']:,} {found['files']:,} → {found['made']:,} {in_units(found['bytes'])} $0"
+        for name, found in whole["planned"].items()
+    ]
+    week = [
+        f"{name} {found['jobs']:,} {found['done']:,} {found['failed']:,} {found.get('conflicts', 0):,}"
+        f" 0 → {found['files_added']:,} 0 B {in_units(found['bytes_added'])} {found['requests']:,} $0"
+        for name, found in whole["week"].items()
+    ]
+    sizes = [" ".join(f"{count:,}" for count in whole[name]) for name in ("file_sizes", "file_counts")]
+    debt = [
+        f"A vacuum would free now {in_units(whole['debt']['free_now'])}",
+        f"{whole['scopes_unknown']} scopes, and the figures",
+    ]
+    return [*planned, *week, *debt, *sizes]
 
 
 def _served(warehouse: str) -> Callable[[str], str]:
@@ -132,14 +189,18 @@ def test_all_doors_say_the_same(
     assert (len(status), whole["figures"]["away_scopes"] > 0, whole["figures"]["broken_scopes"] > 4) == (5, True, True)
     assert [status[f"shop.{table}"]["scopes"] for table in ("torn", "visits", "calm")] == [7, 7, 7], "what cannot be read counts"
     assert whole["scopes_unknown"] == 7, "of `torn` the registry alone is known"
-    assert _of_prometheus(_printed(capsys, warehouse, "metrics")) == status
+    metrics, worked = _printed(capsys, warehouse, "metrics"), _worked_of_status(whole)
+    assert _of_prometheus(metrics) == status
+    assert {name: _worked_of_prometheus(metrics)[name] for name in worked} == worked
+    assert worked["planned_files compact"] > worked["operations_total failed flush"] > 0
     get = _served(warehouse)
     assert _of_prometheus(get("/metrics")) == status
     _printed(capsys, warehouse, "report", "--out", str(tmp_path / "fleet.html"))
     shown = {table: {name: figures[name] for name in _ON_THE_PAGE} for table, figures in status.items()}
     for page in ((tmp_path / "fleet.html").read_text(), get("/fleet")):
         assert _of_the_page(page) == shown
-        assert whole["verdict"] in Page(page).text
+        text = Page(re.sub(r'<th scope="row">[^<]*</th>', "", page)).text  # the names of the bars
+        assert [said for said in (whole["verdict"], *_worked_on_the_page(whole)) if said not in text] == []
         assert "script" not in Page(page).tags
         assert all(f"<code>lakewarden repair shop.{table}</code>" in page for table in ("torn", "visits")), "a line for each"
         said = [
