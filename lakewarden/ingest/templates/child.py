@@ -18,7 +18,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import lru_cache
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
@@ -40,11 +39,6 @@ from lakewarden.ingest.templates.template import Template
 # The rows of one object, in a file: an Arrow stream of small batches, written by a worker and mapped by its caller.
 BATCH_BYTES = 8 << 20
 """Of one batch, or of one row where that is larger."""
-
-
-def open_rows(file: Path) -> pa.RecordBatchReader:
-    """Reads what `Output` wrote. Rows stay in the file, which the system may drop from memory."""
-    return pa.ipc.open_stream(pa.memory_map(str(file)))
 
 
 class Output:

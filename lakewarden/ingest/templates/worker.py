@@ -166,7 +166,7 @@ class BoundedReads:
         self._release()
 
     def read(self, job: ReadJob, ranges: Ranges, into: Path) -> ObjectRows | ReadRejected:
-        """Reads one object; its rows are in the file `into` then (`output.open_rows`), which has no meaning if it was rejected.
+        """Reads one object; its rows are in the file `into` then, as one Arrow stream, which has no meaning if it was rejected.
 
         Args:
             ranges: reads `length` bytes of the object from `start` on, of the same version each time. Runs in this process.

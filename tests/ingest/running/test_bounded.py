@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from lakewarden.errors import Conflict, InvalidArgument, NotFound, StorageUnavailable
-from lakewarden.ingest.templates.child import open_rows
 from lakewarden.ingest.templates.messages import ReadBounds
 from lakewarden.ingest.templates.worker import BoundedReads, ObjectRows, ReadJob, ReadRejected
+from tests.ingest.running.written import rows_in
 from tests.ingest.templates.objects import columns
 from tests.ingest.templates.packages import install
 
@@ -79,7 +79,7 @@ def test_what_passes_a_bound_is_a_reject_and_the_next_object_is_read(
     assert found.reason.isprintable()
     assert len(found.reason) <= 1001
     assert _read(reads, tmp_path / "rows", b"fine") == ObjectRows(1, 8, columns(v="TEXT"))
-    assert open_rows(tmp_path / "rows").read_all()["v"].to_pylist() == ["fine"]
+    assert rows_in(tmp_path / "rows")["v"].to_pylist() == ["fine"]
 
 
 def test_one_that_sleeps_is_ended_after_the_time_that_it_may_take(tmp_path: Path) -> None:
@@ -102,7 +102,7 @@ def test_many_objects_are_read_by_one_process_until_it_keeps_too_much(reads: Bou
 def test_it_has_no_credentials_and_no_name_is_a_path(reads: BoundedReads, tmp_path: Path) -> None:
     for key in ("../../etc/passwd", "a\x00\x1b[2J\n", "k" * 1000, "half \ud800", ""):
         assert isinstance(_read(reads, tmp_path / "rows", b"environment", key=key), ObjectRows)
-        rows = [str(each) for each in open_rows(tmp_path / "rows").read_all()["v"].to_pylist()]
+        rows = [str(each) for each in rows_in(tmp_path / "rows")["v"].to_pylist()]
         assert any(each.startswith("PYTHONPATH=") for each in rows)
         assert not [each for each in rows if "hush" in each or "AWS" in each]
     assert [each.name for each in tmp_path.iterdir()] == ["rows"]
@@ -140,7 +140,7 @@ def test_threads_read_at_the_same_time_in_as_many_processes_as_there_may_be(tmp_
         def read(number: int) -> object:
             into = tmp_path / str(number)
             found = _read(reads, into, b"crash" if number % 10 == 3 else b"%d" % number)
-            return open_rows(into).read_all()["v"][0].as_py() if isinstance(found, ObjectRows) else None
+            return rows_in(into)["v"][0].as_py() if isinstance(found, ObjectRows) else None
 
         assert list(threads.map(read, range(40))) == [None if n % 10 == 3 else str(n) for n in range(40)]
         assert 1 <= len(_pids(reads)) <= 2

@@ -15,10 +15,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lakewarden.ingest.templates.child import open_rows
 from lakewarden.ingest.templates.messages import ReadBounds
 from lakewarden.ingest.templates.worker import BoundedReads, ObjectRows, ReadJob, ReadRejected
 from tests.fixtures.examples import examples
+from tests.ingest.running.written import rows_in
 from tests.ingest.templates.files import avro, docx, pdf
 
 pytestmark = pytest.mark.slow  # many objects for each template
@@ -90,7 +90,7 @@ def test_a_changed_file_is_rows_or_a_reject(
     if isinstance(found, ReadRejected):
         assert found.reason
     elif found.rows:
-        rows = open_rows(tmp_path / "rows").read_all()
+        rows = rows_in(tmp_path / "rows")
         rows.validate(full=True)
         assert rows.num_rows == found.rows
         assert [(name, each.arrow) for name, each in found.columns.items()] == [(each.name, each.type) for each in rows.schema]

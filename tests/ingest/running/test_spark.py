@@ -10,9 +10,9 @@ from tempfile import TemporaryDirectory
 import pytest
 from pyspark.sql import SparkSession
 
-from lakewarden.ingest.templates.child import open_rows
 from lakewarden.ingest.templates.messages import ReadBounds
 from lakewarden.ingest.templates.worker import BoundedReads, ObjectRows, ReadJob
+from tests.ingest.running.written import rows_in
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -23,7 +23,7 @@ def _read(numbers: Iterable[int]) -> Iterable[tuple[int, int | str]]:
         for number in numbers:
             data = b"n\n%d\n" % number if number % 7 else b"n\n1,2\n"
             found = reads.read(ReadJob("csv", "a.csv", len(data)), partial(_part, data), into)
-            yield number, open_rows(into).read_all()["n"][0].as_py() if isinstance(found, ObjectRows) else found.code
+            yield number, rows_in(into)["n"][0].as_py() if isinstance(found, ObjectRows) else found.code
 
 
 def _part(data: bytes, start: int, length: int) -> bytes:
