@@ -184,6 +184,7 @@ def _row(found: TableSurvey) -> Row:
 
 
 def _line(found: TableSurvey) -> Row:
+    counts = Counter(each.kind for each in found.damage)
     return {
         "change": found.change,
         "path": found.path,
@@ -191,14 +192,9 @@ def _line(found: TableSurvey) -> Row:
         "version": found.version,
         "bytes": found.bytes,
         "small_files": found.small_files,
-        "damage": _damage(found),
+        "damage": ", ".join(kind if count == 1 else f"{kind} ×{count:,}" for kind, count in counts.items()),
         "to_do": _advice(found),
     }
-
-
-def _damage(found: TableSurvey) -> str:
-    counts = Counter(each.kind for each in found.damage)
-    return ", ".join(kind if count == 1 else f"{kind} ×{count:,}" for kind, count in counts.items())
 
 
 _PUT_BACK = "put the files back, or restore"

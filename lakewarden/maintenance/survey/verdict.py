@@ -12,7 +12,6 @@ from lakewarden.base.setting_sections import MaintenanceSettings, PricesSettings
 from lakewarden.delta.examination.examination import OF_CATALOGS, Examination, examine
 from lakewarden.delta.examination.kinds import DamageKind
 from lakewarden.delta.features import features_of, in_use, unknown_features
-from lakewarden.delta.replay.log_state import LogState
 from lakewarden.errors import LakewardenError, Unsupported
 from lakewarden.maintenance.survey.estimate import SurveyedTable, all_refused, estimates
 from lakewarden.maintenance.survey.listing import MOST_OBJECTS, FoundTable
@@ -65,8 +64,9 @@ def _survey(location: Location, found: FoundTable, seen: Examination, options: S
     figures, state = seen.figures, seen.state
     damage = tuple(Damage(cast("DamageKind", note.kind), note.detail, note.versions) for note in seen.notes)
     place = _place(location, seen, options)
-    operations = all_refused(seen.error or "no version of it opens")
+    operations, features = all_refused(seen.error or "no version of it opens"), tuple[str, ...]()
     if state is not None:
+        features = (*(feature.name for feature in in_use(state)), *unknown_features(state.protocol))
         on_disk = local_path(location.uri) is not None
         # whatever is neither in the log, live, nor another's
         dead = max(0, len(found.listing.keys) - len(found.etags) - (figures.files or 0) - (figures.alien_files or 0))
@@ -80,19 +80,12 @@ def _survey(location: Location, found: FoundTable, seen: Examination, options: S
         None if state is None else state.metadata.id,
         None if state is None else state.version,
         damage,
-        _features(state),
+        features,
         place,
         seen.error,
         operations,
         **vars(figures),
     )
-
-
-def _features(state: LogState | None) -> tuple[str, ...]:
-    """Those in use, and those of which nothing is known."""
-    if state is None:
-        return ()
-    return (*(feature.name for feature in in_use(state)), *unknown_features(state.protocol))
 
 
 def _place(location: Location, seen: Examination, options: SurveyOptions) -> PlaceClass:
