@@ -239,13 +239,9 @@ class PlaceSums:
     def of(self, place: str, now: datetime, place_id: str = "") -> SurveySums:
         worst: dict[str, list[WorstTable]] = {}
         for one in self._worst:
-            worst.setdefault(one.verdict, []).append(_worst_table(one))
+            kinds, detail = Counter[str](each.kind for each in one.damage), one.damage[0].detail if one.damage else one.error
+            worst.setdefault(one.verdict, []).append(WorstTable(one.path, dict(kinds), detail[:200]))
         figures = {name: self._figures[name] for name in _SUMMED}
         return SurveySums(
             place, to_millis(now), dict(self._verdicts), dict(self._kinds), worst=worst, place_id=place_id, **figures
         )
-
-
-def _worst_table(one: TableSurvey) -> WorstTable:
-    detail = one.damage[0].detail if one.damage else one.error
-    return WorstTable(one.path, dict(Counter[str](each.kind for each in one.damage)), detail[:200])
