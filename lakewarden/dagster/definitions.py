@@ -26,7 +26,7 @@ from lakewarden.dagster.assets.suite_checks import build_expectation_checks, che
 from lakewarden.dagster.assets.suites import SuiteSource, suites_of
 from lakewarden.dagster.assets.surveys import build_survey_assets
 from lakewarden.dagster.assets.tables import build_table_specs
-from lakewarden.dagster.jobs.check import build_check_job, check_all_job
+from lakewarden.dagster.jobs.check import build_check_job, build_survey_job, check_all_job
 from lakewarden.dagster.jobs.ingest import build_rule_assets
 from lakewarden.dagster.jobs.materialize import build_table_assets
 from lakewarden.dagster.jobs.one_partition import build_partition_jobs
@@ -35,7 +35,6 @@ from lakewarden.dagster.jobs.queue_job import record_job, run_queued_job
 from lakewarden.dagster.jobs.relay import relay_job
 from lakewarden.dagster.jobs.restore import build_restore_jobs
 from lakewarden.dagster.jobs.runs import SLOT, SPARK
-from lakewarden.dagster.jobs.survey import build_survey_job
 from lakewarden.dagster.lakehouse import resources_of, shared_resources, without_forms
 from lakewarden.dagster.mount import Mount, Pools, value_of
 from lakewarden.dagster.orchestration.alerts import OnFailure, Webhook, build_alert_sensor, build_check_alert_sensor

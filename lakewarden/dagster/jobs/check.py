@@ -1,4 +1,4 @@
-"""`check_job`: the checks of every table, in one run; and `check_all_job`: `lakewarden check` over the whole warehouse."""
+"""`check_job`: the checks of every table, in one run; `survey_job`: all surveyed places; `check_all_job`: `lakewarden check`."""
 
 from collections.abc import Sequence
 
@@ -17,13 +17,18 @@ from lakewarden.maintenance.planning.health import health
 
 def build_check_job(mount: Mount, checks: Sequence[dg.AssetChecksDefinition]) -> UnresolvedAssetJobDefinition:
     """The job over exactly these checks: a deployment may have others."""
-    return dg.define_asset_job(
-        mount.named("check_job"),
-        selection=dg.AssetSelection.checks(*checks),
-        executor_def=dg.in_process_executor,
-        tags={**job_tags("check", -10), **mount.tags},
-        description="Checks some scopes of every table: one row per key, columns as declared, log and table agree.",
-    )
+    said = "Checks some scopes of every table: one row per key, columns as declared, log and table agree."
+    return _look(mount, "check", dg.AssetSelection.checks(*checks), said)
+
+
+def build_survey_job(mount: Mount, surveyed: Sequence[dg.AssetsDefinition]) -> UnresolvedAssetJobDefinition:
+    said = "Looks at Delta tables that others wrote: what is there, what is damaged. Nothing is written there."
+    return _look(mount, "survey", dg.AssetSelection.assets(*surveyed), said)
+
+
+def _look(mount: Mount, operation: str, selection: dg.AssetSelection, said: str) -> UnresolvedAssetJobDefinition:
+    name, tags = mount.named(f"{operation}_job"), {**job_tags(operation, -10), **mount.tags}
+    return dg.define_asset_job(name, selection, description=said, tags=tags, executor_def=dg.in_process_executor)
 
 
 # `check_all_job`: `lakewarden check` over the whole warehouse, every scope, shown as the checks of the health asset.
