@@ -74,8 +74,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_make_parametrize_id(val: object) -> str | None:
-    """A long text is called by how it begins: a test's name goes from process to process with each of its reports."""
-    return val[:_LONGEST_NAME] if isinstance(val, str) and len(val) > _LONGEST_NAME else None
+    """A long text is called by how it begins: a test's name goes from process to process with each of its reports. In one line,
+    as pytest's own names are: figures of tests are read line by line."""
+    if not isinstance(val, str) or len(val) <= _LONGEST_NAME:
+        return None
+    return val[:_LONGEST_NAME].encode("unicode_escape").decode()
 
 
 @pytest.hookimpl(wrapper=True)  # before -m selects, and behind it
