@@ -93,7 +93,12 @@ def _run_commands(block: Block, path: Path, capsys: pytest.CaptureFixture[str]) 
             assert ended.value.code in (0, None), f"{path.name}:{block.line + offset}: {line}\n{out}{err}"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+_OF_THE_HOUSE = "house.md"  # counted anew from all modules, as by tests/test_house.py
+
+
+@pytest.mark.parametrize(
+    "page", [pytest.param(page, marks=[pytest.mark.slow] * (page.name == _OF_THE_HOUSE), id=page.name) for page in PAGES]
+)
 def test_reference_is_what_the_code_says(page: Path) -> None:
     text = PAGES[page].text()
     if os.environ.get("UPDATE"):

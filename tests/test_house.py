@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from docs.house import house
 
 
+@pytest.mark.slow
 def test_the_house_is_within_its_bounds() -> None:
     found = house()
     assert found.rooms <= 14

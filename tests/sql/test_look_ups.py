@@ -185,6 +185,7 @@ def _messages() -> Iterator[list[str]]:
         yield sent
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(40))
 @given(
     kind=st.sampled_from(sorted(_KEYS)),
