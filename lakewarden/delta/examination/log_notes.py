@@ -69,9 +69,9 @@ def below_checkpoint(listing: TableListing) -> Iterator[Note]:
     files = listing.log_files
     newest = max((each.version for each in files.checkpoints), default=-1)
     below = sorted(version for version in files.commits if version <= newest)
-    for version in below:
-        if not listing.log[commit_name(version)].size:
-            yield Note("torn-commit", f"commit {version} is empty; versions from it to {newest - 1} can't be read", (version,))
+    if empty := tuple(version for version in below if not listing.log[commit_name(version)].size):
+        detail = f"commit {empty[0]} is empty; versions from it to {newest - 1} can't be read"
+        yield Note("torn-commit", detail, empty[:MOST_VERSIONS])
     gaps = tuple(one + 1 for one, other in pairwise([*below, newest]) if other > one + 1)
     if gaps:
         detail = f"commits are missing from version {gaps[0]} on; only versions between them can't be read"

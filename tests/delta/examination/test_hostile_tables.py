@@ -12,6 +12,8 @@ from lakewarden.base.connection import Location
 from lakewarden.delta.examination import listing as listings
 from lakewarden.delta.examination.examination import examine
 from lakewarden.delta.examination.listing import TableListing
+from lakewarden.delta.examination.log_notes import below_checkpoint
+from lakewarden.delta.replay.log_objects import checkpoint_name, commit_name
 from tests.delta.examination.damaged import LAST, PART, log, look, whole
 from tests.delta.hand_written import HandWritten, metadata
 
@@ -93,3 +95,10 @@ def test_an_empty_listing_is_no_table(tmp_path: Path) -> None:
     assert (found.verdict, found.state, found.error) == ("unreadable", None, "it has no commit and no checkpoint")
     only = TableListing(["_delta_log/_last_checkpoint"], [1], [NOW])
     assert examine(Location(str(tmp_path)), only).verdict == "unreadable"
+
+
+def test_many_empty_commits_are_one_note() -> None:
+    keys = [*map(commit_name, range(151)), checkpoint_name(150)]
+    listing = TableListing(keys, [0] * 150 + [1, 1], [NOW] * 152)
+    (note,) = below_checkpoint(listing)
+    assert (note.kind, note.versions) == ("torn-commit", tuple(range(100)))
