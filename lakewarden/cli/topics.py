@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Literal, Protocol, cast
+from functools import partial
+from typing import TYPE_CHECKING, Literal, Protocol, TypeVar, cast
 
 import typer
 
@@ -21,14 +22,20 @@ if TYPE_CHECKING:
     from lakewarden.ingest.relay import Relay
     from lakewarden.ingest.relays import BackgroundRelays, RelayOutcome
     from lakewarden.ingest.topic_report import ConsumeReport, RelayReport
-    from lakewarden.log.once import Resume
 
 
 Mode = Literal["auto", "upsert", "all"]
 
 
-class KafkaTable(Protocol):
-    def __call__(self, *, restart: bool) -> AbstractContextManager[Relay]: ...
+class LookReport(Protocol):
+    """What a look at a topic reports, whichever way messages go."""
+
+    @property
+    def messages(self) -> int: ...
+
+
+T = TypeVar("T")
+R = TypeVar("R", bound=LookReport)
 
 
 _BROKERS = typer.Option(..., "--brokers", help="Kafka's brokers, as host:port,…", envvar="LAKEWARDEN_KAFKA_BROKERS")
@@ -82,7 +89,7 @@ def relay(
             _follow_in_background(call, lake.topics.relaying_in_background(table, mode=cast("Mode", mode), client=settings))
             return
         if follow:
-            _follow_relay(call, opened, restart=restart)
+            _follow(lambda first: opened(restart=restart and first), lambda one, _: one.look(), partial(_show_relay, call))
             return
         with opened(restart=restart) as one:
             _show_relay(call, one.look())
@@ -120,16 +127,20 @@ def _show_errors(outcomes: Sequence[RelayOutcome]) -> None:
             typer.echo(f"{each.table}: {each.error.code}: {each.error.message}", err=True)
 
 
-def _follow_relay(call: Invocation, opened: KafkaTable, *, restart: bool) -> None:
-    """Goes on through what may go away by opening the relay again: it continues where the topic is."""
+def _follow(opened: Callable[[bool], AbstractContextManager[T]], look: Callable[[T, bool], R], show: Callable[[R], None]) -> None:
+    """Goes on through what may go away by opening it again: it continues where the topic is.
+
+    `opened` and `look` get whether nothing was looked at yet.
+    """
+    first = True
     with until_stopped():
         while True:
             try:
-                with opened(restart=restart) as relay:
+                with opened(first) as one:
                     while True:
-                        made, restart = relay.look(), False
+                        made, first = look(one, first), False
                         if made.messages:
-                            _show_relay(call, made)
+                            show(made)
                         wait(_BETWEEN_LOOKS)
             except Transient as error:
                 typer.echo(f"{error.code}: {error.message}", err=True)
@@ -176,27 +187,11 @@ def consume(  # noqa: PLR0913, PLR0917  # each is an option of the command
                 client=settings,
             )
 
-        if follow:
-            _follow_consumer(call, opened, how)
+        if follow:  # after another repair it stops again
+            _follow(lambda _: opened(), lambda one, first: one.look(how if first else None), partial(_show, call))
             return
         with opened() as consumer:
             _show(call, consumer.look(how))
-
-
-def _follow_consumer(call: Invocation, opened: Callable[[], AbstractContextManager[Consumer]], how: Resume | None) -> None:
-    """Goes on through what may go away by opening the consumer again."""
-    with until_stopped():
-        while True:
-            try:
-                with opened() as consumer:
-                    while True:
-                        made, how = consumer.look(how), None  # after another repair it stops again
-                        if made.messages:
-                            _show(call, made)
-                        wait(_BETWEEN_LOOKS)
-            except Transient as error:
-                typer.echo(f"{error.code}: {error.message}", err=True)
-                wait(_BETWEEN_LOOKS)
 
 
 def settings_of(client: Sequence[str]) -> dict[str, str]:

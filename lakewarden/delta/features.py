@@ -36,28 +36,13 @@ def _set(name: str) -> InUse:
 
 
 def _column_says(word: str) -> InUse:
+    """`word` begins a text of the schema's JSON."""
     return lambda state: f'"{word}' in (state.metadata.schema_string or "")
-
-
-def _of_type(word: str) -> InUse:
-    return lambda state: f'"{word}"' in (state.metadata.schema_string or "")
 
 
 def _has_vectors(state: LogState) -> bool:
     vectors = state.files.column("deletionVector")
     return vectors.null_count < len(vectors)
-
-
-def _has_mapping(state: LogState) -> bool:
-    return (state.metadata.property("delta.columnMapping.mode") or "none") != "none"
-
-
-def _has_constraints(state: LogState) -> bool:
-    return any(name.startswith("delta.constraints.") for name in state.metadata.configuration)
-
-
-def _has_domain(name: str) -> InUse:
-    return lambda state: name in state.domains
 
 
 @dataclass(frozen=True)
@@ -103,7 +88,12 @@ FEATURES: tuple[Feature, ...] = (
         kept=True,
     ),
     Feature("invariants", legacy=(None, 2), in_use=_column_says("delta.invariants"), kept=True),
-    Feature("checkConstraints", legacy=(None, 3), in_use=_has_constraints, kept=True),
+    Feature(
+        "checkConstraints",
+        legacy=(None, 3),
+        in_use=lambda state: any(name.startswith("delta.constraints.") for name in state.metadata.configuration),
+        kept=True,
+    ),
     Feature(
         "changeDataFeed",
         legacy=(None, 4),
@@ -117,7 +107,7 @@ FEATURES: tuple[Feature, ...] = (
         "columnMapping",
         reader=True,
         legacy=(2, 5),
-        in_use=_has_mapping,
+        in_use=lambda state: state.metadata.property("delta.columnMapping.mode") not in ("", "none"),
         carried="physical names in files, statistics and partition values; field ids",
         kept=True,
     ),
@@ -129,7 +119,7 @@ FEATURES: tuple[Feature, ...] = (
         reason="its values are given by its own writer",
     ),
     Feature("deletionVectors", reader=True, in_use=_has_vectors, carried="a remove names the vector of its add", kept=True),
-    Feature("timestampNtz", reader=True, in_use=_of_type("timestamp_ntz"), carried="INT96 becomes microseconds", kept=True),
+    Feature("timestampNtz", reader=True, in_use=_column_says('timestamp_ntz"'), carried="INT96 becomes microseconds", kept=True),
     Feature(
         "v2Checkpoint",
         reader=True,
@@ -145,7 +135,7 @@ FEATURES: tuple[Feature, ...] = (
     Feature("domainMetadata", in_use=lambda state: bool(state.domains), carried="domains stay as they are"),
     Feature(
         "clustering",
-        in_use=_has_domain("delta.clustering"),
+        in_use=lambda state: "delta.clustering" in state.domains,
         routes=_routes("spark", "cluster"),
         carried="clusteringProvider on clustered files alone",
         reason="Spark clusters by its own curve",
@@ -171,7 +161,7 @@ FEATURES: tuple[Feature, ...] = (
         Feature(
             name,
             reader=True,
-            in_use=_of_type("variant"),
+            in_use=_column_says('variant"'),
             routes=MappingProxyType({"read": "spark", "compact": "spark", "cluster": "spark"}),
             reason="a column has the type VARIANT",
             kept=name.startswith("variantType"),

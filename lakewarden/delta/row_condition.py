@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -79,21 +78,21 @@ class _Reader:
             case exp.Or():
                 return _both(pc.or_kleene, self.read(node.this), self.read(node.expression))
             case exp.Is(expression=exp.Null()):
-                return partial(_is_null, self._column(node.this).name)
+                return _of(self._column(node.this), pc.is_null)
             case exp.Not() if isinstance(null := node.this.unnest(), exp.Is) and isinstance(null.expression, exp.Null):
-                return partial(_is_valid, self._column(null.this).name)
+                return _of(self._column(null.this), pc.is_valid)
             case exp.Column():
-                return partial(_is_true, self._boolean(node))
+                return _of(self._boolean(node), lambda values: values)
             case exp.Not(this=exp.Column() as column):
-                return partial(_is_false, self._boolean(column))
+                return _of(self._boolean(column), pc.invert)
         return self._comparison(node)
 
-    def _boolean(self, node: exp.Column) -> str:
+    def _boolean(self, node: exp.Column) -> pa.Field[Any]:
         """delta-rs writes `b = true` as `b`, and `b = false` as `NOT b`."""
         column = self._column(node)
         if not pa.types.is_boolean(column.type):
             raise _NotUnderstood
-        return column.name
+        return column
 
     def _comparison(self, node: exp.Expr) -> Holds:
         kind = type(node)
@@ -119,20 +118,8 @@ def _both(how: Any, one: Holds, other: Holds) -> Holds:
     return lambda rows: how(one(rows), other(rows))
 
 
-def _is_null(name: str, rows: pa.Table) -> Any:
-    return pc.is_null(rows.column(name))
-
-
-def _is_valid(name: str, rows: pa.Table) -> Any:
-    return pc.is_valid(rows.column(name))
-
-
-def _is_true(name: str, rows: pa.Table) -> Any:
-    return rows.column(name)
-
-
-def _is_false(name: str, rows: pa.Table) -> Any:
-    return pc.invert(rows.column(name))
+def _of(column: pa.Field[Any], how: Callable[[Any], Any]) -> Holds:
+    return lambda rows: how(rows.column(column.name))
 
 
 def _compared(column: pa.Field[Any], kind: type[exp.Expr], literal: exp.Expr) -> Holds:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from functools import reduce
 
+from lakewarden.base.scope import without_table
 from lakewarden.catalog.state.floor import floor_at
 from lakewarden.catalog.state.floor_entries import NOTHING, FloorLocation, KnownState
 from lakewarden.catalog.target import ScopeTarget
@@ -32,21 +33,26 @@ def owner_of(target: ScopeTarget) -> str:
     return f"{target.app_id.rpartition('/')[2]} {target.mark}" if target.mark else ""
 
 
+def owner_property(target: ScopeTarget) -> dict[str, str]:
+    """The same with its name; empty when it has none."""
+    owner = owner_of(target)
+    return {PROPERTY: owner} if owner else {}
+
+
 def check_owner(table: ScopeTable, target: ScopeTarget) -> None:
     """Checks the owner without a request. A table without the property or without rows may belong to any scope.
 
     Raises:
         Corrupt: the table is another scope's.
     """
-    expected, said = owner_of(target), table.property(PROPERTY)
-    if expected and said and said != expected and table.has_files:
+    if table.has_files and _is_of_another(table, target):
         raise Corrupt(
             f"the table at {target.uri} belongs to another scope, not to {target.scope}: its directory was copied there;"
             f" lakewarden repair {target.scope.table} moves it aside"
         )
 
 
-def owner_to_set(table: ScopeTable, target: ScopeTarget) -> tuple[str, str] | None:
+def _owner_to_set(table: ScopeTable, target: ScopeTarget) -> dict[str, str]:
     """Returns the property for a commit on the scope's table, if the table does not have it yet.
 
     Raises:
@@ -54,10 +60,10 @@ def owner_to_set(table: ScopeTable, target: ScopeTarget) -> tuple[str, str] | No
     """
     owner = owner_of(target)
     if not owner or table.property(PROPERTY) == owner:
-        return None
+        return {}
     if wrong := copied_from(table, target):
         raise Corrupt(f"the table at {target.uri} was copied there: {wrong}")
-    return PROPERTY, owner
+    return owner_property(target)
 
 
 def copied_from(table: ScopeTable, target: ScopeTarget) -> str:
@@ -118,6 +124,18 @@ def open_scope(target: ScopeTarget, version: int | None = None, *, newest: bool 
         return compared(table or open_place(target), target)
     table = open_place(target, version)
     return None if table is None else _of_scope(table, target)
+
+
+def existing_table(target: ScopeTarget, version: int | None = None) -> ScopeTable:
+    """As `open_scope`, for what needs a table.
+
+    Raises:
+        NotFound: there is none.
+    """
+    table = open_scope(target, version)
+    if table is None:
+        raise without_table(target.scope)
+    return table
 
 
 def open_place(target: ScopeTarget, version: int | None = None) -> ScopeTable | None:
@@ -215,7 +233,7 @@ def has_feed(table: ScopeTable | None, target: ScopeTarget) -> bool:
 
 
 def _is_of_another(table: ScopeTable, target: ScopeTarget) -> bool:
-    """Whether it is what a dropped table left at this place."""
+    """Whether it says that it is another scope's, as what a dropped table left at this place."""
     owner, said = owner_of(target), table.property(PROPERTY)
     return bool(owner and said and said != owner)
 
@@ -226,8 +244,7 @@ def properties_to_set(table: ScopeTable, target: ScopeTarget) -> dict[str, str]:
     Raises:
         Corrupt: its commits say that it belongs to another scope.
     """
-    owner = owner_to_set(table, target)
-    return (dict([owner]) if owner else {}) | feed_to_set(table, target)
+    return _owner_to_set(table, target) | feed_to_set(table, target)
 
 
 def feed_to_set(table: ScopeTable, target: ScopeTarget) -> dict[str, str]:

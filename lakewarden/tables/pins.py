@@ -17,16 +17,13 @@ from datetime import datetime, timedelta
 from typing import TypeVar
 
 from lakewarden.base.clock import NewId
-from lakewarden.base.scope import without_table
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.lifecycle.freezing import check_not_frozen
-from lakewarden.delta.replay.log_objects import LOG
-from lakewarden.delta.scope import open_scope
-from lakewarden.delta.timeline import DatedLog, Timeline, read_timeline
+from lakewarden.delta.reading.past import timeline_of
+from lakewarden.delta.scope import existing_table
 from lakewarden.errors import AlreadyExists, BeingErased, Corrupt, InvalidArgument, NotFound
 from lakewarden.log.table_log import TableLog
 from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore
-from lakewarden.storage.open import open_store
 
 T = TypeVar("T")
 
@@ -54,11 +51,9 @@ def add_tag(state: ObjectStore, table_id: str, target: ScopeTarget, name: str, v
     """
     if not _NAME.fullmatch(name):
         raise InvalidArgument(f"tag {name!r}: 1 to 64 letters, digits, `_`, `.` or `-`, not starting with `.` or `-`")
-    table = open_scope(target, version)
-    if table is None:
-        raise without_table(target.scope)
+    table = existing_table(target, version)
     check_not_frozen(table, target)
-    timeline = timeline_now(target)
+    timeline = timeline_of(existing_table(target))
     if not timeline.has(table.version):  # it may open anyway, but no vacuum could keep it
         there = f"versions {timeline.oldest} to {timeline.newest} are kept"
         raise NotFound(f"version {table.version} of {target.scope} was removed by a vacuum: {there}")
@@ -82,19 +77,6 @@ def unless_erased(log: TableLog, mark: str, user: str | None, keep: Callable[[],
         take_back(kept)
         raise BeingErased(frozenset({user or ""}))
     return kept
-
-
-def timeline_now(target: ScopeTarget) -> Timeline:
-    """The versions of the scope's current table.
-
-    Raises:
-        NotFound: the scope has no table.
-    """
-    table = open_scope(target)
-    if table is None:
-        raise without_table(target.scope)
-    store = open_store(target.location)
-    return read_timeline(store, table.version, DatedLog(store.list(LOG)))
 
 
 def remove_tag(state: ObjectStore, table_id: str, tag: Tag) -> None:
@@ -181,9 +163,7 @@ def pin_version(
             f"cannot pin a version for {seconds:g} seconds: give more than 0 and at most {_LONGEST.total_seconds():g};"
             " tag what has to stay"
         )
-    table = open_scope(target, version)
-    if table is None:
-        raise without_table(target.scope)
+    table = existing_table(target, version)
     _check_retained(table.version, target, now)
     user = target.scope.user
     key = f"{_pins_of(table_id, user)}/{new_id()}"
@@ -239,7 +219,7 @@ def _read(state: ObjectStore, key: str) -> Pin | None:
 
 
 def _check_retained(version: int, target: ScopeTarget, now: datetime) -> None:
-    timeline = timeline_now(target)
+    timeline = timeline_of(existing_table(target))
     oldest = timeline.needed_since(now - timedelta(hours=target.retention_hours))
     if version < oldest:
         raise NotFound(

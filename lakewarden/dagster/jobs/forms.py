@@ -2,8 +2,6 @@
 that applies it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import Field as OptionField
 from dataclasses import fields
@@ -17,6 +15,9 @@ from lakewarden.catalog.operations import Operation
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.client import Lakehouse
 from lakewarden.client.dagster_links import plan_path
+from lakewarden.dagster.jobs.event_log.book import book
+from lakewarden.dagster.jobs.runs import RETRIES, WithLook, declined
+from lakewarden.dagster.mount import Mount
 from lakewarden.errors import InvalidArgument, NotFound
 from lakewarden.maintenance.options import OptionValues, options_type
 from lakewarden.maintenance.plans.store import PlanLog
@@ -140,6 +141,24 @@ def option_values(form: dg.Config, operation: Operation) -> OptionValues:
     return {
         name: getattr(form, name) for name in (*(one.name for one in _shown(operation)), "user", "look") if hasattr(form, name)
     }
+
+
+def rewriting_op(operation: Operation, form: type[WithLook], description: str) -> dg.OpDefinition:
+    """The op of an operation that writes the same rows into other files, as a schedule does it; `form` is its config."""
+
+    @dg.op(name=operation, retry_policy=RETRIES, tags={"kind": "spark"}, description=description)
+    def rewrite(
+        context: dg.OpExecutionContext,
+        config: form,  # type: ignore[valid-type]  # Dagster makes the form of it
+        lake: dg.ResourceParam[Lakehouse],
+        mount: dg.ResourceParam[Mount],
+    ) -> None:
+        with declined(context):
+            chosen = cast("WithLook", config)
+            reports = lake.run(operation, *chosen.tables, scheduled=True, **option_values(chosen, operation))
+            book(context, lake, mount, reports)
+
+    return rewrite
 
 
 def _field(option: OptionField[Any], kind: object) -> tuple[object, Any]:

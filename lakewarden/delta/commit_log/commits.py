@@ -45,14 +45,14 @@ class CommitLog:
         commit = self.read(version)
         return commit is not None and is_fence(commit)
 
-    def digest(self, version: int) -> bytes | None:
-        """What tells a commit from any other; None when there is none, or it has left the log."""
+    def digest(self, version: int) -> str:
+        """SHA-256 of a commit, which tells it from any other; empty when there is none, or it has left the log."""
         try:
-            return sha256(self._store.get(commit_name(version))).digest()
+            return sha256(self._store.get(commit_name(version))).hexdigest()
         except Missing:
-            return None
+            return ""
 
-    def ends_with(self, version: int, digest: bytes) -> bool:
+    def ends_with(self, version: int, digest: str) -> bool:
         """Whether that very commit is the newest: versions follow each other without a gap."""
         return self.digest(version) == digest and not self._store.has(commit_name(version + 1))
 

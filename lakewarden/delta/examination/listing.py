@@ -6,12 +6,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import pyarrow as pa
 
 from lakewarden.delta.replay.live_files import pc
 from lakewarden.delta.replay.log_objects import LOG, LogFiles
+from lakewarden.storage.objects import StoredObject
 
 MOST_LOG_OBJECTS = 2_000_000
 """Names in one log: some gigabyte of memory. Delta removes old commits long before."""
@@ -21,25 +22,6 @@ _VECTOR = r"(?:^|/)deletion_vector_[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\.
 _CHANGES = r"^_change_data/.*\.parquet$"
 _HIDDEN = r"(?:^|/)(?:\.|_[^/=]*(?:/|$))"
 """A part that begins with a dot, or with an underscore unless it is a partition, as `_col=1` is: no reader looks there."""
-
-
-class ListingLine(Protocol):
-    """A line of a listing, as `SourceObject` and `StoredObject` are."""
-
-    @property
-    def key(self) -> str: ...
-    @property
-    def size(self) -> int: ...
-    @property
-    def modified(self) -> datetime: ...
-
-
-@dataclass(frozen=True)
-class LogObject:
-    """An object of the log. `size` in bytes."""
-
-    size: int
-    modified: datetime
 
 
 @dataclass(frozen=True)
@@ -53,15 +35,15 @@ class TableListing:
     modified: list[datetime]
 
     @classmethod
-    def of(cls, objects: Iterable[ListingLine]) -> TableListing:
+    def of(cls, objects: Iterable[StoredObject]) -> TableListing:
         found = [*objects]
         return cls([each.key for each in found], [each.size for each in found], [each.modified for each in found])
 
     @cached_property
-    def log(self) -> dict[str, LogObject]:
+    def log(self) -> dict[str, StoredObject]:
         """The objects of the log, by name."""
         every = zip(self.keys, self.sizes, self.modified, strict=True)
-        return {key: LogObject(size, modified) for key, size, modified in every if key.startswith(f"{LOG}/")}
+        return {key: StoredObject(key, size, modified) for key, size, modified in every if key.startswith(f"{LOG}/")}
 
     @cached_property
     def log_files(self) -> LogFiles:
@@ -73,7 +55,7 @@ class TableListing:
         keys, sizes, _ = self._beside
         return ListedFiles(pa.array(keys, pa.string()), pa.array(sizes, pa.int64()))
 
-    def with_log(self, objects: Iterable[ListingLine]) -> TableListing:
+    def with_log(self, objects: Iterable[StoredObject]) -> TableListing:
         """The same with another listing of the log."""
         (keys, sizes, modified), new = self._beside, TableListing.of(objects)
         return TableListing([*keys, *new.keys], [*sizes, *new.sizes], [*modified, *new.modified])

@@ -16,7 +16,7 @@ from lakewarden.delta.lifecycle.create import create_table
 from lakewarden.delta.lifecycle.freezing import check_not_frozen
 from lakewarden.delta.manifest import write_manifest
 from lakewarden.delta.parquet.schema import version_of
-from lakewarden.delta.scope import PROPERTY, feed_to_set, open_scope, owner_of
+from lakewarden.delta.scope import feed_to_set, open_scope, owner_property
 from lakewarden.delta.table import ScopeTable, check_whole
 from lakewarden.errors import Conflict
 from lakewarden.storage.open import open_store
@@ -72,8 +72,7 @@ def _begin(table: ScopeTable | None, target: ScopeTarget, by: Committer) -> Step
         made = yield from create_table(target, CommitChange(stamp), since=by.since, now=now)
         write_manifest(target, first_snapshot(made, (), target.app_id, now), now=now)
         return
-    owner = owner_of(target)
-    named = ({PROPERTY: owner} if owner else {}) | feed_to_set(table, target)
+    named = owner_property(target) | feed_to_set(table, target)
     made = yield from table.commit(CommitChange(stamp), since=by.since, now=now, schemas=target.schemas, properties=named)
     write_manifest(target, table.snapshot(target.app_id).after(made, (), (), now), now=now)
 

@@ -16,7 +16,7 @@ from lakewarden.delta.commit_log.committing import held_still
 from lakewarden.delta.commit_log.publish import publish
 from lakewarden.delta.commit_log.version import OwnCommit
 from lakewarden.delta.parquet.schema import delta_schema
-from lakewarden.delta.scope import PROPERTY, owner_of
+from lakewarden.delta.scope import owner_property
 from lakewarden.storage.steps import Steps
 
 _CHECKPOINT_INTERVAL = 10
@@ -61,8 +61,7 @@ def create_table(
 def _configuration(target: ScopeTarget) -> dict[str, str]:
     """Returns the properties for other writers; Lakewarden's own vacuum follows the table's options."""
     retention_hours = target.retention_hours
-    owner = owner_of(target)
-    return ({PROPERTY: owner} if owner else {}) | {
+    return owner_property(target) | {
         "delta.checkpointInterval": str(_CHECKPOINT_INTERVAL),
         "delta.deletedFileRetentionDuration": f"interval {retention_hours} hours",
         "delta.logRetentionDuration": f"interval {max(retention_hours, _LOG_DAYS * 24)} hours",

@@ -23,18 +23,11 @@ if TYPE_CHECKING:
     from lakewarden.delta.table import ScopeTable
 
 
-@dataclass(frozen=True)
-class _KeptTable:
-    table: ScopeTable
-    commit: bytes
-    """Its digest: versions may count anew where a dropped table has long been swept away."""
-
-
 class TableCache:
     """The newest snapshots of the tables that were read last, for reading alone; safe for threads."""
 
     def __init__(self, max_tables: int = 64) -> None:
-        self._kept: Recent[Location, _KeptTable] = Recent(max_tables)
+        self._kept: Recent[Location, ScopeTable] = Recent(max_tables)
 
     def open(self, target: ScopeTarget) -> ScopeTable | None:
         """As `open_scope`."""
@@ -43,16 +36,15 @@ class TableCache:
         from lakewarden.storage.open import open_store
 
         location = target.location
-        log = CommitLog(open_store(location))
         kept = self._kept.get(location)
-        if kept is not None and log.ends_with(kept.table.version, kept.commit):
-            return compared(kept.table, target)
+        # by its digest: versions may count anew where a dropped table has long been swept away
+        if kept is not None and CommitLog(open_store(location)).ends_with(kept.version, kept.digest):
+            return compared(kept, target)
         table = open_scope(target)
-        commit = None if table is None else log.digest(table.version)
-        if table is None or commit is None:
+        if table is None or not table.digest:
             self._kept.forget(location)
         else:
-            self._kept.put(location, _KeptTable(table, commit))
+            self._kept.put(location, table)
         return table
 
 

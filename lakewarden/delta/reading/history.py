@@ -15,12 +15,11 @@ from itertools import islice
 from lakewarden.base.clock import from_millis, to_millis
 from lakewarden.base.commit_metadata import shown_metadata
 from lakewarden.base.connection import Location
-from lakewarden.base.scope import without_table
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.commit_log.commits import CommitLog
 from lakewarden.delta.commit_log.stamp import CommitStamp
 from lakewarden.delta.replay.actions import CommitActions
-from lakewarden.delta.scope import open_scope
+from lakewarden.delta.scope import existing_table
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import InvalidArgument
 from lakewarden.storage.open import open_store
@@ -85,10 +84,7 @@ def history(target: ScopeTarget, limit: int | None = None, before_version: int |
         raise InvalidArgument(f"limit {limit}: how many entries to show, 0 or more")
     if before_version is not None and before_version < 0:
         raise InvalidArgument(f"before_version {before_version}: versions count from 0, and 0 shows none")
-    table = open_scope(target)
-    if table is None:
-        raise without_table(target.scope)
-    return entries_of(table, limit, before_version)
+    return entries_of(existing_table(target), limit, before_version)
 
 
 def entries_of(table: ScopeTable, limit: int | None, before_version: int | None = None) -> list[HistoryEntry]:

@@ -8,12 +8,11 @@ from datetime import datetime
 from itertools import accumulate, takewhile
 
 from lakewarden.base.clock import from_millis, to_millis
-from lakewarden.base.scope import without_table
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.parquet.files import DataFile, NewFile
 from lakewarden.delta.past import AsOf
 from lakewarden.delta.replay.log_objects import LOG, commit_name
-from lakewarden.delta.scope import open_scope
+from lakewarden.delta.scope import existing_table
 from lakewarden.delta.table import ScopeTable
 from lakewarden.delta.timeline import DatedLog, LogEntry, Timeline, entry_of, read_timeline, walk
 from lakewarden.errors import Corrupt, LakewardenError, NotFound
@@ -37,7 +36,7 @@ def open_past(target: ScopeTarget, as_of: AsOf, now: datetime) -> ScopeTable:
     if as_of.moment is None:
         assert as_of.version is not None  # one of the two is given
         return open_numbered(target, as_of.version)
-    newest = _newest(target)
+    newest = existing_table(target)
     store = open_store(target.location)
     at_once = 1 if target.on_disk else _AT_ONCE
     log = DatedLog(store.list(LOG))
@@ -57,11 +56,9 @@ def open_past(target: ScopeTarget, as_of: AsOf, now: datetime) -> ScopeTable:
 def open_numbered(target: ScopeTarget, version: int) -> ScopeTable:
     """Opens that version. Raises as `open_past`."""
     try:
-        table = open_scope(target, version)
+        table = existing_table(target, version)
     except (NotFound, Corrupt) as error:
         raise _reason(target, version, error) from error
-    if table is None:
-        raise without_table(target.scope)
     _check_not_erased(target, table)
     return table
 
@@ -70,22 +67,26 @@ def _check_not_erased(target: ScopeTarget, table: ScopeTable) -> None:
     """Raises:
     NotFound: the version is below a fence, whose erasure has not emptied it yet. There the newest version has no files.
     """
-    newest = _newest(target)
+    newest = existing_table(target)
     if table.version == newest.version or newest.files():
         return
-    store = open_store(target.location)
-    if not read_timeline(store, newest.version, DatedLog(store.list(LOG))).has(table.version):
+    if not timeline_of(newest).has(table.version):
         raise gone(target, newest, f"version {table.version} was removed")
 
 
 def _reason(target: ScopeTarget, version: int, error: LakewardenError) -> LakewardenError:
-    newest = _newest(target)
+    newest = existing_table(target)
     if version > newest.version:
         return gone(target, newest, f"there is no version {version}")
-    store = open_store(target.location)
-    if read_timeline(store, newest.version, DatedLog(store.list(LOG))).has(version):
+    if timeline_of(newest).has(version):
         return error
     return gone(target, newest, f"version {version} was removed by a vacuum, or is no longer in the log")
+
+
+def timeline_of(newest: ScopeTable) -> Timeline:
+    """The versions of a table of which that is the newest."""
+    store = open_store(newest.location)
+    return read_timeline(store, newest.version, DatedLog(store.list(LOG)))
 
 
 def check_files(target: ScopeTarget, table: ScopeTable) -> None:
@@ -94,7 +95,7 @@ def check_files(target: ScopeTarget, table: ScopeTable) -> None:
     Raises:
         NotFound: some of them are no longer there, and newer versions have replaced them.
     """
-    newest = _newest(target)
+    newest = existing_table(target)
     lost = missing(table.files(), frozenset(keys_of(open_store(target.location))))
     if lost and table.version < newest.version:
         raise gone(target, newest, f"{len(lost)} of the files of version {table.version} are missing")
@@ -120,13 +121,6 @@ def versions_left(newest: ScopeTable, timeline: Timeline, present: frozenset[str
         return "no version still works"
     kept = f", and version {', '.join(map(str, sorted(timeline.kept)))}" if timeline.kept else ""
     return f"versions {oldest} to {timeline.newest} still work{kept}"
-
-
-def _newest(target: ScopeTarget) -> ScopeTable:
-    table = open_scope(target)
-    if table is None:
-        raise without_table(target.scope)
-    return table
 
 
 # Finds the versions about a moment in a long log by a search, in place of reading all of its commits.

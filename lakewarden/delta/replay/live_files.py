@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pyarrow.compute
 
@@ -98,20 +99,10 @@ def of_adds(adds: Sequence[AddFile], root: str) -> pa.Table:
     """
     if not adds:
         return NO_FILES
-    columns: dict[str, list[object]] = {
-        "path": [each.path for each in adds],
-        "partitionValues": [_items(each.partition_values) or [] for each in adds],
-        "size": [each.size for each in adds],
-        "modificationTime": [each.modification_time for each in adds],
-        "stats": [each.stats for each in adds],
-        "tags": [_items(each.tags) for each in adds],
-        "deletionVector": [_vector(each.deletion_vector) for each in adds],
-        "baseRowId": [each.base_row_id for each in adds],
-        "defaultRowCommitVersion": [each.default_row_commit_version for each in adds],
-        "clusteringProvider": [each.clustering_provider for each in adds],
-    }
+    said = [msgspec.to_builtins(each) | {"partitionValues": each.partition_values or {}} for each in adds]
     try:
-        return _keyed({field.name: pa.array(columns[field.name], field.type) for field in _SAID}, root)
+        rows: Any = pa.array(said, pa.struct([*_SAID]))
+        return _keyed(dict(zip(_SAID.names, rows.flatten(), strict=True)), root)
     except (pa.ArrowException, ValueError, OverflowError) as error:
         raise Corrupt(f"an add is not as Delta's protocol has it: {error}") from error
 
@@ -194,19 +185,3 @@ def _check_length(column: Any) -> None:
     length = pc.sum(pc.take(pc.cast(pc.binary_length(column.dictionary), pa.int64()), column.indices)).as_py() or 0
     if length > MOST_UNPACKED:
         raise Unsupported(f"a checkpoint has more bytes in memory than are read: {length:,} of one column")
-
-
-def _items(values: dict[str, str | None] | None) -> list[tuple[str, str | None]] | None:
-    return None if values is None else [*values.items()]
-
-
-def _vector(vector: Vector | None) -> dict[str, object] | None:
-    if vector is None:
-        return None
-    return {
-        "storageType": vector.storage_type,
-        "pathOrInlineDv": vector.path_or_inline_dv,
-        "offset": vector.offset,
-        "sizeInBytes": vector.size_in_bytes,
-        "cardinality": vector.cardinality,
-    }

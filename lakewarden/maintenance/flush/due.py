@@ -11,6 +11,7 @@ from lakewarden.base.scope import Scope, TableName
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.catalog.state.scope_registry import RegistrationLook
+from lakewarden.errors import Terminal
 from lakewarden.log.view import LogView, PendingRows
 from lakewarden.maintenance.plans.value import plan_of
 from lakewarden.tables.fanout import fault_of
@@ -53,28 +54,33 @@ def plan_flush(warehouse: Warehouse, catalog: Catalog, wanted: Callable[[Scope],
     """One report for each scope that has rows, and one for a table whose log cannot be read. Opens no scope: the version is the
     floor's."""
     found = warehouse.logs.views(users_wanted(catalog, wanted))
-    reports = []
-    for table in cold_tables(catalog):
-        if (fault := found.faults.get(table.log_id)) is not None:
-            place, said = warehouse.location(catalog.storages[table.options.storage_id]), fault_of(fault)
-            reports.append(ScopeReport(Scope(table.name), "flush", "failed", place, reason=said.message, fault=said))
-        view = found.sound.get(table.log_id)
-        if view is None:
-            continue
-        for rows in pending_wanted(table.name, view, wanted):
-            scope = Scope(table.name, rows.user or None)
-            target = warehouse.target_of(catalog, table, scope.user)
-            report = ScopeReport(
-                scope,
-                "flush",
-                "planned",
-                target.location,
-                reason=f"{rows.rows} rows in {in_units(rows.bytes)} of the log",
-                version=None if target.known is None else target.known.version,
-                metrics={"rows_pending": rows.rows, "bytes_pending": rows.bytes},
-            )
-            reports.append(replace(report, plan=plan_of(report, table.log_id, end=view.end)))
+    reports = list(unread(warehouse, catalog, found.faults, wanted))
+    for one in due_scopes(catalog, found.sound, wanted):
+        target = warehouse.target_of(catalog, one.table, one.scope.user)
+        report = ScopeReport(
+            one.scope,
+            "flush",
+            "planned",
+            target.location,
+            reason=f"{one.rows.rows} rows in {in_units(one.rows.bytes)} of the log",
+            version=None if target.known is None else target.known.version,
+            metrics={"rows_pending": one.rows.rows, "bytes_pending": one.rows.bytes},
+        )
+        reports.append(replace(report, plan=plan_of(report, one.table.log_id, end=one.end)))
     return reports
+
+
+def unread(
+    warehouse: Warehouse, catalog: Catalog, faults: Mapping[str, Terminal], wanted: Callable[[Scope], bool]
+) -> Iterable[ScopeReport]:
+    """Which scopes of a corrupt log have rows is unknown, so any wanted scope may be one of them."""
+    for table in cold_tables(catalog):
+        users = (None, *warehouse.registry.users(table.id)) if table.log_id in faults else ()
+        if any(wanted(Scope(table.name, user)) for user in users):
+            fault, now = fault_of(faults[table.log_id]), warehouse.clock()
+            place = warehouse.location(catalog.storages[table.options.storage_id])
+            whole = Scope(table.name, None)
+            yield ScopeReport(whole, "flush", "failed", place, reason=fault.message, fault=fault, finished_at=now)
 
 
 @dataclass(frozen=True)

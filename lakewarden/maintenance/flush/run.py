@@ -7,7 +7,7 @@ then settle the log (docs/log.md, Flush). After a crash at any point, the next f
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -27,12 +27,12 @@ from lakewarden.delta.commit_log.commits import CommitLog
 from lakewarden.delta.commit_log.committing import Committer
 from lakewarden.delta.manifest import refresh_manifest
 from lakewarden.delta.table import ScopeTable
-from lakewarden.errors import Conflict, Corrupt, LakewardenError, Terminal
+from lakewarden.errors import Conflict, Corrupt, LakewardenError
 from lakewarden.log.drain import LogScope, drain
 from lakewarden.log.logs import reader_of
 from lakewarden.log.position import NOTHING, position_of
 from lakewarden.log.view import LogView
-from lakewarden.maintenance.flush.due import PendingScope, due_scopes, registered, until, users_wanted
+from lakewarden.maintenance.flush.due import PendingScope, due_scopes, registered, unread, until, users_wanted
 from lakewarden.maintenance.flush_task import FlushLarge, FlushTask
 from lakewarden.maintenance.plans.still_planned import PLAN
 from lakewarden.storage.disk import sync
@@ -40,10 +40,10 @@ from lakewarden.storage.objects import Missing
 from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import Steps
 from lakewarden.tables.direct.barrier import raise_barriers
-from lakewarden.tables.fanout import Run, SizedWork, failed_report, fault_of, guarded
+from lakewarden.tables.fanout import Run, SizedWork, failed_report, guarded
 from lakewarden.tables.floors import FloorNote, LogStanding, floor_faults, known_of, raise_floors, shown
 from lakewarden.tables.presence import Presence
-from lakewarden.tables.warehouse import Warehouse, cold_tables, state_store
+from lakewarden.tables.warehouse import Warehouse, state_store
 
 _SCOPE_COST = 32 << 10
 """The cost of opening, merging and committing a scope, in bytes of a pack, beside its rows: a few milliseconds' worth."""
@@ -91,9 +91,9 @@ def flush_scopes(
     logs = {one.table.log_id: warehouse.log(one.table) for one in due}
     forget_expired(warehouse, catalog, {log_id: view for log_id, view in views.items() if log_id not in logs})
     raise_barriers(warehouse, catalog, views, reach)
-    unread = list(_unread(warehouse, catalog, found.faults, wanted))
+    failed = list(unread(warehouse, catalog, found.faults, wanted))
     if not due:
-        return unread
+        return failed
     for log_id in sorted(logs):
         logs[log_id].make_durable(views[log_id])
     reach("planned")
@@ -119,7 +119,7 @@ def flush_scopes(
     reports = _noted(tasks, reports, warehouse.clock())
     reach("after-floors")
     _settle(warehouse, views, tasks, reports, reach)
-    return reports + held + unread
+    return reports + held + failed
 
 
 def flush_scope(task: FlushTask, reach: Reach = no_faults) -> Steps[ScopeReport]:
@@ -206,19 +206,6 @@ def _flush(task: FlushTask, reach: Reach) -> Steps[ScopeReport]:
 
 def _deferred(task: FlushTask) -> ScopeReport:
     return ScopeReport(task.target.scope, "flush", "deferred", task.target.location)
-
-
-def _unread(
-    warehouse: Warehouse, catalog: Catalog, faults: Mapping[str, Terminal], wanted: Callable[[Scope], bool]
-) -> Iterable[ScopeReport]:
-    """Which scopes of a corrupt log have rows is unknown, so any wanted scope may be one of them."""
-    for table in cold_tables(catalog):
-        users = (None, *warehouse.registry.users(table.id)) if table.log_id in faults else ()
-        if any(wanted(Scope(table.name, user)) for user in users):
-            fault, now = fault_of(faults[table.log_id]), warehouse.clock()
-            place = warehouse.location(catalog.storages[table.options.storage_id])
-            whole = Scope(table.name, None)
-            yield ScopeReport(whole, "flush", "failed", place, reason=fault.message, fault=fault, finished_at=now)
 
 
 def _tasks(

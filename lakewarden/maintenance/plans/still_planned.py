@@ -64,7 +64,9 @@ def check_version(table: ScopeTable, planned: ScopePlan, plan_id: str) -> None:
             f"{planned.scope} was planned at version {planned.version} and is at version {strangers[0].version} now, made by"
             f" {strangers[0].operation}; plan again"
         )
-    digest = table.digest if table.version == planned.version else _digest(table, planned)
+    assert planned.version is not None, "as of `planned_table`"
+    at_that = table.version == planned.version
+    digest = table.digest if at_that else CommitLog(open_store(table.location)).digest(planned.version)
     if digest != planned.digest:
         raise Moved(f"version {planned.version} of {planned.scope} is not the commit that was planned on; plan again")
 
@@ -86,8 +88,3 @@ def _later(table: ScopeTable, planned: ScopePlan) -> Iterator[LogEntry]:
 
 def _is_of(entry: LogEntry, plan_id: str) -> bool:
     return entry.stamp is not None and entry.stamp.parameters.get(PLAN) == plan_id
-
-
-def _digest(table: ScopeTable, planned: ScopePlan) -> str:
-    found = None if planned.version is None else CommitLog(open_store(table.location)).digest(planned.version)
-    return "" if found is None else found.hex()

@@ -38,10 +38,11 @@ class RestoreProcedure(TableMaintenance[RestoreOptions]):
     replan = staticmethod(replan_restore)
 
     def look(self, at: Workplace, catalog: Catalog, request: Request) -> list[ScopeReport]:
-        table = _table(catalog, request)
-        rewind = TableRewind.of(MaintenanceRun(at, catalog, self, request.options_of(RestoreOptions), "", dry_run=True), table)
-        plans = maintain_targets(rewind.run, rewind.targets)
-        return [rewind.with_log(plan) for plan in plans]
+        table, options = _table(catalog, request), request.options_of(RestoreOptions)
+        targets = targets_of(at.warehouse, catalog, [str(table.name)], options.user)
+        view = at.warehouse.log(table).view([target.scope.user or "" for target in targets])
+        looks = maintain_targets(MaintenanceRun(at, catalog, self, options, "", dry_run=True), targets)
+        return [_with_log(look, view, discards=options.discard_pending) for look in looks]
 
     def run(self, at: Workplace, catalog: Catalog, request: Request, job_id: str | None = None) -> list[ScopeReport]:
         """Restores the scopes that can be; one whose plan fails keeps its pending rows as they are."""
@@ -70,6 +71,18 @@ def _table(catalog: Catalog, request: Request) -> Table:
     table = find_table(catalog, TableName.parse(request.tables[0]))
     check_restore(request.options_of(RestoreOptions), table)
     return table
+
+
+def _with_log(look: ScopeReport, view: LogView, *, discards: bool) -> ScopeReport:
+    """The look at a scope, with the end of the log, and what would happen to the scope's pending rows."""
+    if look.plan is None:  # it failed
+        return look
+    plan, pending = replace(look.plan, end=view.end), view.pending.get(look.scope.user or "")
+    if pending is None:
+        return replace(look, plan=plan)
+    fate = "would be dropped" if discards else "would be flushed first, and then removed too"
+    said = f"{look.reason}; {pending.rows} pending rows {fate}"
+    return replace(look, outcome="planned", reason=said, plan=replace(plan, summary=said))
 
 
 @dataclass(frozen=True)
@@ -121,17 +134,6 @@ class TableRewind:
             if target.scope in late.keys() - held.keys():
                 held[target.scope] = failed_report(target, "restore", late[target.scope], self.run.at.warehouse.clock())
         return [*held.values(), *self._restored(held)]
-
-    def with_log(self, look: ScopeReport) -> ScopeReport:
-        """The look at a scope, with the end of the log, and what would happen to the scope's pending rows."""
-        if look.plan is None:  # it failed
-            return look
-        plan, pending = replace(look.plan, end=self.view.end), self.view.pending.get(look.scope.user or "")
-        if pending is None:
-            return replace(look, plan=plan)
-        fate = "would be dropped" if self.run.options.discard_pending else "would be flushed first, and then removed too"
-        said = f"{look.reason}; {pending.rows} pending rows {fate}"
-        return replace(look, outcome="planned", reason=said, plan=replace(plan, summary=said))
 
     def _restored(self, held: Collection[Scope]) -> list[ScopeReport]:
         """Restores the scopes but for these."""

@@ -12,7 +12,7 @@ from datetime import datetime
 
 from lakewarden.base.clock import Clock, NewId
 from lakewarden.base.faults import Reach, no_faults
-from lakewarden.base.scope import Scope, TableName, without_table
+from lakewarden.base.scope import Scope, TableName
 from lakewarden.catalog.model import Table
 from lakewarden.catalog.report import ScopePlan, ScopeReport
 from lakewarden.catalog.target import ScopeTarget
@@ -23,7 +23,7 @@ from lakewarden.delta.parquet.files import DataFile, NewFile
 from lakewarden.delta.parquet.schema import version_of
 from lakewarden.delta.past import in_utc
 from lakewarden.delta.reading.past import missing, versions_left
-from lakewarden.delta.scope import open_scope
+from lakewarden.delta.scope import existing_table, open_scope
 from lakewarden.delta.table import ScopeTable
 from lakewarden.delta.timeline import DatedLog, Timeline, read_timeline
 from lakewarden.errors import Conflict, InvalidArgument, NotFound, Unsupported
@@ -84,10 +84,7 @@ def plan_restore(target: ScopeTarget, options: RestoreOptions, *, clock: Clock) 
     if (options.version is None) == (options.timestamp is None):
         raise _without_target(target.scope)
     now = clock()
-    table = open_scope(target)
-    if table is None:
-        raise without_table(target.scope)
-    return _plan_from(target, options, table, now)
+    return _plan_from(target, options, existing_table(target), now)
 
 
 def replan_restore(
