@@ -32,6 +32,14 @@ def flags(rows: NDArray[np.bool_]) -> pa.Array[Any]:
     return pa.Array.from_buffers(pa.bool_(), len(rows), [None, pa.py_buffer(np.packbits(rows, bitorder="little").data)])
 
 
+def stream_bytes(table: pa.Table) -> bytes:
+    """Returns a table as a stream of Arrow by itself."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return sink.getvalue().to_pybytes()
+
+
 def values(column: pa.ChunkedArray[Any] | pa.Array[Any]) -> NDArray[Any]:
     """Returns the values of a column of integers or booleans without NULLs; `numpy.asarray` imports pandas too."""
     found = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from typing import TYPE_CHECKING, Literal, Required, TypedDict, Unpack
 
 from lakewarden.base.scope import TableName
@@ -132,9 +132,9 @@ class Topics(TopicCalls):
         Raises:
             Unsupported: the extra `lakewarden[kafka]` is not installed. What concerns one table is in its outcome.
         """
-        from lakewarden.ingest.relays import relaying_every  # imports Arrow
+        from lakewarden.ingest.relays import Relays  # imports Arrow
 
-        with relaying_every(self._with_topic, lambda table: self.relaying(str(table.name))) as relays:
+        with closing(Relays(self._with_topic, lambda table: self.relaying(str(table.name)))) as relays:
             yield relays
 
     def relay_every(self) -> list[RelayOutcome]:
@@ -149,7 +149,7 @@ class Topics(TopicCalls):
 
         A broker that is away, or another error of a table, is in the outcome of that table, and is retried.
         """
-        from lakewarden.ingest.relays import background_relays  # imports Arrow
+        from lakewarden.ingest.relays import BackgroundRelays  # imports Arrow
 
         def tables() -> list[Table]:
             found = _with_topic(self._parts.warehouse.catalog.recent())
@@ -158,7 +158,7 @@ class Topics(TopicCalls):
         def opened(table: Table) -> AbstractContextManager[Relay]:
             return self.relaying(str(table.name), **options)
 
-        with background_relays(tables, opened, lambda table: self.relay_status(str(table.name))) as relays:
+        with closing(BackgroundRelays(tables, opened, lambda table: self.relay_status(str(table.name)))) as relays:
             yield relays
 
     def _with_topic(self) -> list[Table]:

@@ -50,7 +50,7 @@ def write_manifest(target: ScopeTarget, snapshot: Snapshot, *, now: datetime) ->
     log = CommitLog(store)
     _write(target, snapshot, now)
     while log.has(snapshot.version + 1) and (table := open_place(target)) and table.version > snapshot.version:
-        if _is_fence(table):
+        if table.is_fenced:
             store.delete([NAME, checkpoint_name(made)])  # it may also have been written after the fence's removal
             KEPT_TEXTS.forget(target.uri)
             KEPT_VERSIONS.forget(target.manifest_key)
@@ -107,7 +107,7 @@ def _head(target: ScopeTarget, snapshot: Snapshot, now: datetime) -> str:
 
 def refresh_manifest(target: ScopeTarget, table: ScopeTable, now: datetime) -> bool:
     """Writes the manifest of a table if another commit, or a crash, left it stale; returns whether that was needed."""
-    if table.is_kept or _is_fence(table) or _is_right(target, table):
+    if table.is_kept or table.is_fenced or _is_right(target, table):
         return False
     write_manifest(target, table.snapshot(target.app_id), now=now)
     return True
@@ -160,10 +160,6 @@ def shown_manifest(location: Location) -> str | None:
     for segment in segments if isinstance(segments, list) else ():
         segment.pop(_KEPT_OF_A_SEGMENT, None)
     return json.dumps({name: value for name, value in found.items() if name not in _KEPT})
-
-
-def _is_fence(table: ScopeTable) -> bool:
-    return not table.files() and CommitLog(open_store(table.location)).is_fenced(table.version)
 
 
 def _segment(file: DataFile, schema_version: int, stats: str | None) -> str:

@@ -12,6 +12,7 @@ from lakewarden.base.scope import Scope
 from lakewarden.catalog.model import TableSchema
 from lakewarden.catalog.report import ScopeState
 from lakewarden.delta.commit_log.actions import DELETION_VECTORS, MOST_WRITER, READER, TableHead
+from lakewarden.delta.commit_log.commits import CommitLog
 from lakewarden.delta.commit_log.committing import BATCH_APP, SWEPT
 from lakewarden.delta.commit_log.version import MOST_KEPT, LogVersion, Snapshot, state_of
 from lakewarden.delta.parquet.files import DataFile
@@ -150,6 +151,11 @@ class TableContents:
     def is_swept(self) -> bool:
         """Whether it is a fence that is being removed: nothing may be committed after it."""
         return not self.has_files and self.watermark(SWEPT) is not None
+
+    @property
+    def is_fenced(self) -> bool:
+        """Whether it is a fence: nothing that was committed before it is there any more."""
+        return not self.has_files and CommitLog(open_store(self.location)).is_fenced(self.version)
 
     @property
     def digest(self) -> str:

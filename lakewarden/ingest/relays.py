@@ -7,8 +7,8 @@ no publisher looks how far the topic is, which fences none, and opens one where 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -35,9 +35,14 @@ class RelayOutcome:
 
 
 class Relays:
-    """Created by `relaying_every`. For one thread."""
+    """Opens the relay of each table when it is first looked at; `close` closes them all. For one thread."""
 
     def __init__(self, tables: Callable[[], Iterable[Table]], open_: Callable[[Table], AbstractContextManager[Looking]]) -> None:
+        """
+        Args:
+            tables: those that there are now, which change.
+            open_: opens a table's relay.
+        """
         self._tables = tables
         self._open = open_
         self._opened: dict[str, tuple[Looking, ExitStack]] = {}
@@ -75,23 +80,6 @@ class Relays:
             self._opened.pop(table_id)[1].close()
 
 
-@contextmanager
-def relaying_every(
-    tables: Callable[[], Iterable[Table]], open_: Callable[[Table], AbstractContextManager[Looking]]
-) -> Iterator[Relays]:
-    """Opens the relay of each table when it is first looked at, and closes them all in the end.
-
-    Args:
-        tables: those that there are now, which change.
-        open_: opens a table's relay.
-    """
-    relays = Relays(tables, open_)
-    try:
-        yield relays
-    finally:
-        relays.close()
-
-
 PUBLISHING_SECONDS = 1.0
 """Between the looks of the process that publishes, and of the others at a topic that lacks changes."""
 STANDBY_SECONDS = 5.0
@@ -124,7 +112,7 @@ class _Watch:
 
 
 class BackgroundRelays:
-    """Created by `background_relays`. For one thread."""
+    """Relays that may publish beside those of other processes; `close` closes the publishers. For one thread."""
 
     def __init__(
         self,
@@ -199,24 +187,3 @@ class BackgroundRelays:
             return None
         watch.said = error.message
         return RelayOutcome(table.name, None, error)
-
-
-@contextmanager
-def background_relays(
-    tables: Callable[[], Iterable[Table]],
-    open_: Callable[[Table], AbstractContextManager[Looking]],
-    status: Callable[[Table], RelayReport],
-    monotonic: Callable[[], float] = time.monotonic,
-) -> Iterator[BackgroundRelays]:
-    """Closes the publishers in the end.
-
-    Args:
-        tables: those that have a topic now, which change.
-        open_: opens a table's relay.
-        status: how far the topic follows the table, without a change.
-    """
-    relays = BackgroundRelays(tables, open_, status, monotonic)
-    try:
-        yield relays
-    finally:
-        relays.close()

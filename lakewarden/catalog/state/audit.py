@@ -15,7 +15,7 @@ from functools import partial
 
 from lakewarden.base.clock import Clock, NewId
 from lakewarden.catalog.access import Principal
-from lakewarden.catalog.state.records import backwards, content, empty_replaced, first_of, newest, rewrite
+from lakewarden.catalog.state.records import backwards, content, first_of, newest, rewrite_all
 from lakewarden.errors import Corrupt
 from lakewarden.storage.objects import ObjectStore
 from lakewarden.storage.paths import without_name
@@ -78,21 +78,14 @@ class AuditLog:
 
     def hide_user(self, user: str, mark: str, found: Callable[[int], None]) -> None:
         """Replaces a user's id by the keyed hash. Calls `found` with the number of entries before changing the first."""
-        listing = self.store.list(_ROOT)
-        entries = ((stored.key, self._read(stored.key)) for stored in newest(listing))
-        changed = [key for key, entry in entries if entry is not None and _without(entry, user, mark) != entry]
-        # Before the first change: an attempt that dies in between must not count fewer when it is repeated.
-        found(len(changed))
-        for key in changed:
-            rewrite(self.store, key, partial(_hidden, key, user, mark))
-        empty_replaced(self.store, listing)
+        rewrite_all(self.store, _ROOT, partial(_hidden, user, mark), found)
 
     def _read(self, key: str) -> AuditEntry | None:
         data = content(self.store, key)
         return None if data is None else _decode(key, data)
 
 
-def _hidden(key: str, user: str, mark: str, data: bytes) -> bytes:
+def _hidden(user: str, mark: str, key: str, data: bytes) -> bytes:
     entry = _decode(key, data)
     hidden = _without(entry, user, mark)
     return data if hidden == entry else _encode(hidden)

@@ -34,7 +34,7 @@ from lakewarden.catalog.state.job import (
     outcome_of,
     without_user,
 )
-from lakewarden.catalog.state.records import backwards, content, empty_replaced, first_of, newest, rewrite
+from lakewarden.catalog.state.records import backwards, content, first_of, newest, rewrite, rewrite_all
 from lakewarden.errors import Conflict, Corrupt, InUse, InvalidArgument, NotFound, Unsupported
 from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore
 
@@ -323,13 +323,7 @@ class JobLog:
 
         Calls `found` with the number of such states before changing the first.
         """
-        listing = self.store.list(_ROOT)
-        states = ((stored.key, content(self.store, stored.key)) for stored in newest(listing))
-        changed = [key for key, data in states if data is not None and _hidden(key, user, mark, data) != data]
-        found(len(changed))
-        for key in changed:
-            rewrite(self.store, key, partial(_hidden, key, user, mark))
-        empty_replaced(self.store, listing)
+        rewrite_all(self.store, _ROOT, partial(_hidden, user, mark), found)
 
     def _over(self, job: Job) -> Job:
         # First the state, then the mark: the mark alone would hide a job that was never finished from every runner.
@@ -344,7 +338,7 @@ class JobLog:
             if self._erasures.since(mark, kept.created_at):
                 kept = without_user(kept, user, mark)
                 for state in newest(self.store.list(_home(kept))):
-                    rewrite(self.store, state.key, partial(_hidden, state.key, user, mark))
+                    rewrite(self.store, state.key, partial(_hidden, user, mark, state.key))
         return kept
 
     @property
@@ -375,7 +369,7 @@ class JobLog:
         self.store.delete([key for key in keys if first_of(key) in states[:-_KEPT]])
 
 
-def _hidden(key: str, user: str, mark: str, data: bytes) -> bytes:
+def _hidden(user: str, mark: str, key: str, data: bytes) -> bytes:
     job = decode(key, data)
     hidden = without_user(job, user, mark)
     return data if hidden == job else encode(hidden)

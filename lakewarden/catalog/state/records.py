@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from datetime import datetime
+from functools import partial
 
 from lakewarden.base.clock import to_millis
 from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore, StoredObject
@@ -70,6 +71,23 @@ def rewrite(store: ObjectStore, key: str, change: Callable[[bytes], bytes]) -> N
             store.put(key, b"")
         # On to the next: another process may have created it from what was there before, with the id still in it.
         key = after
+
+
+def rewrite_all(store: ObjectStore, below: str, change: Callable[[str, bytes], bytes], found: Callable[[int], None]) -> None:
+    """Changes what counts of all objects there.
+
+    Args:
+        change: as for `rewrite`, by the object's key.
+        found: called with the number of those that change, before the first does: an attempt that dies in between must not count
+            fewer when it is repeated.
+    """
+    listing = store.list(below)
+    contents = ((stored.key, content(store, stored.key)) for stored in newest(listing))
+    changed = [key for key, data in contents if data is not None and change(key, data) != data]
+    found(len(changed))
+    for key in changed:
+        rewrite(store, key, partial(change, key))
+    empty_replaced(store, listing)
 
 
 def empty_replaced(store: ObjectStore, listing: Iterable[StoredObject]) -> None:

@@ -8,7 +8,6 @@ from lakewarden.base.attempts import Attempts
 from lakewarden.catalog.model import TableSchema
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.commit_log.actions import CommitChange
-from lakewarden.delta.commit_log.commits import CommitLog
 from lakewarden.delta.commit_log.committing import Committer, may_lose
 from lakewarden.delta.commit_log.stamp import CommitStamp
 from lakewarden.delta.commit_log.version import first_snapshot
@@ -19,7 +18,6 @@ from lakewarden.delta.parquet.schema import version_of
 from lakewarden.delta.scope import feed_to_set, open_scope, owner_property
 from lakewarden.delta.table import ScopeTable, check_whole
 from lakewarden.errors import Conflict
-from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import Steps
 
 CREATE = "CREATE TABLE"
@@ -62,7 +60,7 @@ def has_begun(table: ScopeTable, target: ScopeTarget) -> bool:
         return True
     if table.is_swept:
         raise Conflict(f"the remains of an earlier table at {target.location} are being removed; try again")
-    return not CommitLog(open_store(target.location)).is_fenced(table.version)
+    return not table.is_fenced
 
 
 def _begin(table: ScopeTable | None, target: ScopeTarget, by: Committer) -> Steps[None]:

@@ -95,11 +95,6 @@ def thaw(target: ScopeTarget, token: int, by: Committer) -> Steps[bool]:
             return True
 
 
-def is_left(table: ScopeTable) -> bool:
-    """Whether a fence is on top: the move has taken all that was there."""
-    return CommitLog(open_store(table.location)).is_fenced(table.version)
-
-
 def frozen_version(table: ScopeTable, target: ScopeTarget) -> int:
     """The version that was frozen. What of ours is above it changes no rows: the end of a vacuum, a compaction.
 
@@ -124,10 +119,10 @@ def _taken(table: ScopeTable, target: ScopeTarget, token: int) -> _Mark:
     """The mark, if it is ours to change. The commit that changes it directly follows this look.
 
     Raises:
-        Conflict: a process with a newer token was here, or the scope was left already.
+        Conflict: a process with a newer token was here, or the scope was left already: a fence is on top.
     """
     mark = _mark(table, target)
-    if mark.token > token or (mark.version is not None and is_left(table)):
+    if mark.token > token or (mark.version is not None and table.is_fenced):
         raise Conflict(f"the move of {target.scope} was taken over by another process meanwhile; nothing more is changed")
     return mark
 

@@ -19,7 +19,6 @@ from lakewarden.base.threads import at_once
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.commit_log.committing import Committer, TooLate, check_held
 from lakewarden.delta.commit_log.kept_versions import NAME as MANIFEST
-from lakewarden.delta.lifecycle.freezing import is_left
 from lakewarden.delta.parquet.files import CHANGE_FOLDER
 from lakewarden.delta.replay.log_objects import LOG
 from lakewarden.delta.replay.paths import check_inside
@@ -145,7 +144,7 @@ class _Copier:
         table = None
         with suppress(Corrupt):  # half of a log, where this failed
             table = ScopeTable.open(self._target)
-        if table is not None and table.version > self._version and is_left(table):
+        if table is not None and table.version > self._version and table.is_fenced:
             self._to.delete(self._made)
             raise TooLate(f"the move to {self._target} was ended by another process meanwhile; nothing is left of this one")
 

@@ -8,7 +8,6 @@ from lakewarden.catalog.changes.objects import table_place
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.commit_log.publish import version_of_unnamed
-from lakewarden.delta.lifecycle.freezing import is_left
 from lakewarden.delta.replay.log_objects import LOG
 from lakewarden.delta.table import ScopeTable
 from lakewarden.storage.location import overlaps
@@ -35,7 +34,7 @@ def clear(place: Location) -> None:
     table = ScopeTable.open(place)
     # The fence of a table that moved away stays for those who sleep (docs/decisions/0014-moving-by-freezing.md); what a copier
     # left has none.
-    fence = table.version if table is not None and is_left(table) else None
+    fence = table.version if table is not None and table.is_fenced else None
     store.delete(name for name in names if fence is None or not _is_of_fence(name, fence))
 
 

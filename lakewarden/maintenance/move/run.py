@@ -23,7 +23,7 @@ from lakewarden.catalog.report import ScopeReport, ScopeState
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.commit_log.committing import Committer
 from lakewarden.delta.lifecycle.fence import fence
-from lakewarden.delta.lifecycle.freezing import freeze, frozen_version, is_frozen, is_left, thaw
+from lakewarden.delta.lifecycle.freezing import freeze, frozen_version, is_frozen, thaw
 from lakewarden.delta.lifecycle.moving import CopiedFiles, copy_data, copy_frozen
 from lakewarden.delta.manifest import refresh_manifest
 from lakewarden.delta.replay.log_objects import LOG
@@ -104,7 +104,7 @@ def leave_scope(task: MoveTask) -> Steps[ScopeReport]:
         table = open_scope(task.source)
         if table is None or not is_frozen(table, task.source):  # a scope that is newer than the move
             return _report(task, task.target, done=False)
-        if not is_left(table):
+        if not table.is_fenced:
             # Raises where another program has committed since the freeze: what it wrote would go with the old place.
             frozen_version(table, task.source)
         # The old place is not simply deleted: versions that start again would take commits of those who sleep

@@ -20,6 +20,7 @@ from typing import Any, Literal, cast, get_args, get_origin, get_type_hints
 import msgspec
 import pyarrow as pa
 
+from lakewarden.base.arrays import stream_bytes
 from lakewarden.base.clock import to_millis
 from lakewarden.catalog.state.fleet_days import SurveySums, WorstTable, keep_survey_sums, survey_sum_keys
 from lakewarden.delta.examination.kinds import Verdict
@@ -121,7 +122,7 @@ def encoded(rule: str, tables: Mapping[str, SeenTable]) -> bytes:
     surveys = [one.survey for one in tables.values()]
     fields = {name: _column(column, [getattr(each, name) for each in surveys]) for name, column in _columns().items()}
     table = pa.table(own | fields).replace_schema_metadata({"format": FORMAT, "rule": rule})
-    return _stream(table)
+    return stream_bytes(table)
 
 
 def decoded(data: bytes) -> tuple[str, dict[str, SeenTable]]:
@@ -203,13 +204,6 @@ def _table(data: bytes) -> pa.Table:
         table = reader.read_all()
     table.validate()
     return table
-
-
-def _stream(table: pa.Table) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    return sink.getvalue().to_pybytes()
 
 
 # The sums of a look.

@@ -20,7 +20,7 @@ from lakewarden.base.connection import Connection, Location
 from lakewarden.base.faults import Reach, no_faults
 from lakewarden.catalog.changes.leases import held
 from lakewarden.catalog.target import ScopeTarget
-from lakewarden.delta.commit_log.commits import CommitLog, without_nested
+from lakewarden.delta.commit_log.commits import without_nested
 from lakewarden.delta.commit_log.committing import SWEPT, Committer
 from lakewarden.delta.commit_log.publish import Still
 from lakewarden.delta.commit_log.stamp import SWEEP, CommitStamp
@@ -246,7 +246,7 @@ def sweep_fence(location: Location, before: datetime, by: Committer, still: Stil
         remove_empty_directories(location.uri)
         return "gone"
     if not table.is_swept:
-        if not CommitLog(open_store(location)).is_fenced(table.version):
+        if not table.is_fenced:
             return "in use"
         if any(found.modified >= before for found in listing):
             return "too young"

@@ -145,14 +145,6 @@ def sent(schema: pa.Schema, tables: Iterable[pa.Table]) -> Iterator[bytes]:
     yield from _messages(sink)
 
 
-def stream_bytes(table: pa.Table) -> bytes:
-    """A table as a stream of Arrow by itself."""
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    return sink.getvalue().to_pybytes()
-
-
 def _rows_of(table: pa.Table) -> int:
     each = table.nbytes / max(table.num_rows, 1)
     return max(1, min(_ROWS, int(_BATCH_BYTES / max(each, 1))))

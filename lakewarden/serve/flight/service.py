@@ -13,6 +13,7 @@ from pathlib import Path
 import grpc
 import pyarrow as pa
 
+from lakewarden.base.arrays import stream_bytes
 from lakewarden.base.scope import TableName
 from lakewarden.errors import InvalidArgument, Unsupported
 from lakewarden.serve.common import Common
@@ -40,7 +41,7 @@ from lakewarden.serve.flight.messages_pb2 import (
     SchemaResult,
     Ticket,
 )
-from lakewarden.serve.flight.rows import BulkIngest, ingested, received, sent, stream_bytes
+from lakewarden.serve.flight.rows import BulkIngest, ingested, received, sent
 from lakewarden.serve.flight.statements import AnswerStream, FlightStatements, answered, once, rows_of, whole, written
 from lakewarden.serve.flight.tickets import AnswerTicket, ListingTicket, StatementTicket, Tickets
 from lakewarden.serve.tokens import SigningKeys

@@ -11,11 +11,12 @@ import msgspec
 import pyarrow as pa
 from sqlglot import exp
 
+from lakewarden.base.arrays import stream_bytes
 from lakewarden.base.scope import TableName
 from lakewarden.client import Lakehouse
 from lakewarden.errors import InvalidArgument, Unsupported
 from lakewarden.serve.flight.calls import FlightCall
-from lakewarden.serve.flight.rows import stream_bytes, values_of
+from lakewarden.serve.flight.rows import values_of
 from lakewarden.serve.flight.tickets import AnswerTicket, Tickets
 from lakewarden.serve.flight.tickets import StatementTicket as Text
 from lakewarden.serve.idempotency import KeyedRequest, StoredAnswer, Writes, places_of

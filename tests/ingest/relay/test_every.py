@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
 import pytest
 
 from lakewarden import Lakehouse
 from lakewarden.catalog.model import Table
 from lakewarden.errors import Ended, LakewardenError, StorageUnavailable
-from lakewarden.ingest.relays import relaying_every
+from lakewarden.ingest.relays import Relays
 from lakewarden.ingest.topic_report import RelayReport
 
 
@@ -43,7 +43,7 @@ def test_an_error_that_may_go_away_opens_the_relay_again_and_another_ends_it(
         yield Scripted(table, scripts[table.name.name])
         events.append(f"close {table.name.name}")
 
-    with relaying_every(lake.tables, open_) as relays:
+    with closing(Relays(lake.tables, open_)) as relays:
         first, second = relays.look()
         assert (first.error, second.error) == (error, None)
         assert [str(each.table) for each in relays.look()] == ["n.bad", "n.good"][2 - opened :]
