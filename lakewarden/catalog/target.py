@@ -60,6 +60,11 @@ class ScopeTarget:
     def schema(self) -> TableSchema:
         return self.schemas[-1]
 
+    @property
+    def log_id(self) -> str:
+        """The id of its table's write log, with which `app_id` ends."""
+        return self.app_id.rpartition("/")[2]
+
 
 _TARGETS = 1_000
 """Scopes, of some 2 KB each."""

@@ -51,7 +51,7 @@ class StatusCalls(Noun):
         catalog, views = self._parts.warehouse.catalog.read(), self._parts.warehouse.logs.views()
         tables = cold_tables(catalog)
         broken = [BrokenScopes.of(self._parts.warehouse, catalog, table) for table in tables]
-        return status(self._parts.warehouse, PendingScopes.of(tables, views.sound), limit, broken, views.faults)
+        return status(self._parts.warehouse, catalog, PendingScopes.of(tables, views.sound), limit, broken, views.faults)
 
     def overview(self, limit: int | None = None) -> Overview:
         """Each table in numbers, and the worst scopes with the reason: at most `limit`, or all that have pending rows."""

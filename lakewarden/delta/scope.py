@@ -30,7 +30,7 @@ PROPERTY = "lakewarden.scope"
 
 def owner_of(target: ScopeTarget) -> str:
     """Returns the property of the scope's table: its log's id, and the user's keyed hash. Empty when it has none."""
-    return f"{target.app_id.rpartition('/')[2]} {target.mark}" if target.mark else ""
+    return f"{target.log_id} {target.mark}" if target.mark else ""
 
 
 def owner_property(target: ScopeTarget) -> dict[str, str]:

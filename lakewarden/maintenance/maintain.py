@@ -27,7 +27,7 @@ from lakewarden.maintenance.plans.value import Plan
 from lakewarden.maintenance.plans.whole_tables import choose_scopes
 from lakewarden.maintenance.procedure import ByScope
 from lakewarden.maintenance.request import Request
-from lakewarden.maintenance.scopes import left_out, named_tables, readable_targets
+from lakewarden.maintenance.scopes import explained, left_out, named_tables, readable_targets
 from lakewarden.maintenance.workplace import Workplace
 from lakewarden.storage.disk import sync
 from lakewarden.storage.steps import Steps, alone
@@ -222,7 +222,7 @@ def maintain_targets(run: MaintenanceRun[Taken], targets: Sequence[ScopeTarget],
     errors = ((target, refused.get(target.scope)) for target in targets)
     reports = [next(done) if error is None else failed_report(target, does.operation, error, now) for target, error in errors]
     sync({report.uri for report in reports if report.outcome == "done"})
-    reports = _noted(run, targets, reports)
+    reports = _noted(run, targets, explained(warehouse, run.catalog, reports))
     if not run.dry_run:
         does.finish(warehouse, run.catalog, targets, now)
     return reports

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from lakewarden.base.scope import Scope, TableName
 from lakewarden.catalog.access import require
@@ -11,7 +12,8 @@ from lakewarden.catalog.model import Catalog, Table
 from lakewarden.catalog.operations import Operation
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.catalog.target import ScopeTarget
-from lakewarden.errors import Corrupt
+from lakewarden.errors import Conflict, Corrupt
+from lakewarden.tables.fanout import fault_of
 from lakewarden.tables.warehouse import Warehouse, cold_tables, find_table
 
 
@@ -72,3 +74,21 @@ def readable_targets(
         except Corrupt as error:
             unread += [(warehouse.bare_target(catalog, table, scope.user), error) for scope in scopes]
     return found, unread
+
+
+def explained(warehouse: Warehouse, catalog: Catalog, reports: Sequence[ScopeReport]) -> list[ScopeReport]:
+    """The reports of work that began with this catalog. What was CORRUPT by it is a conflict where the table was altered since:
+    another process may have given the scope columns that the catalog lacks, and nothing has to be repaired.
+    """
+    if not any(report.fault is not None and report.fault.code == Corrupt.code for report in reports):
+        return list(reports)
+    schemas = {table.log_id: table.schemas for table in warehouse.catalog.read().tables.values()}
+    altered = {one.name for one in catalog.tables.values() if schemas.get(one.log_id, one.schemas) != one.schemas}
+    return [_explained(report) if report.scope.table in altered else report for report in reports]
+
+
+def _explained(report: ScopeReport) -> ScopeReport:
+    if report.fault is None or report.fault.code != Corrupt.code:
+        return report
+    fault = fault_of(Conflict(f"{report.scope.table} was altered meanwhile, and what its columns are is read first: try again"))
+    return replace(report, reason=fault.message, fault=fault)

@@ -144,7 +144,7 @@ def forget_moved(warehouse: Warehouse, noted: Iterable[FloorNote]) -> None:
     catalog = warehouse.catalog.read()
     for one in noted:
         table = catalog.tables.get(one.target.scope.table)
-        if table is None or table.log_id != one.target.app_id.rpartition("/")[2]:
+        if table is None or table.log_id != one.target.log_id:
             continue
         user = one.target.scope.user
         if warehouse.location_of(catalog, table, user) != one.target.location:
@@ -155,7 +155,7 @@ def not_moved(warehouse: Warehouse, looked: Sequence[FloorNote]) -> list[FloorNo
     """Those of tables that exist and are not being moved: a version that was seen behind a freeze does not come along."""
     catalog = warehouse.catalog.read()
     there = {table.log_id: table for table in catalog.tables.values() if table.move is None and not table.dropping}
-    found = ((one, there.get(one.target.app_id.rpartition("/")[2])) for one in looked)
+    found = ((one, there.get(one.target.log_id)) for one in looked)
     return [
         one
         for one, table in found

@@ -35,9 +35,11 @@ from lakewarden.dagster.assets.metadata import Metadata, table_value
 from lakewarden.dagster.lakehouse import LAKE, SPARK, lake_of, spark_of
 from lakewarden.dagster.mount import Mount
 from lakewarden.dagster.spark_session import SparkResource
+from lakewarden.maintenance.check.looks import check_scopes, task_of
 from lakewarden.maintenance.check.memory import BROKEN, nameless, results_of_table
-from lakewarden.maintenance.check.scope import CheckedScope, CheckTask, Finding, check_scope
+from lakewarden.maintenance.check.scope import CheckedScope, Finding
 from lakewarden.maintenance.planning.health import health
+from lakewarden.tables.fanout import run_here
 from lakewarden.tables.warehouse import cold_tables
 
 ONE_ROW_PER_KEY = "one_row_per_key"
@@ -230,14 +232,13 @@ def _verdicts(verdicts: Sequence[Verdict]) -> Metadata:
 
 def _agreement(looks: Looks, lake: Lakehouse, table: Table) -> CheckOutcome:
     """Scopes that cannot be read, or have lost their table, fail here; what `lakewarden check` keeps of them is kept."""
-    log_end = lake.warehouse.log(table).view().end
-    now = lake.warehouse.clock()
+    end = lake.warehouse.log(table).view().end
     targets = [*(look.target for look in looks.opened), *looks.others]
-    checked = [(target, check_scope(CheckTask(target, log_end, now, table.move is not None))) for target in targets]
-    wrong = {target.scope.user or "": _wrong(one) for target, one in checked}
+    checked = check_scopes(lake.warehouse, run_here, [task_of(lake.warehouse, table, target, end) for target in targets])
+    wrong = {task.target.scope.user or "": _wrong(one) for task, one in checked}
     broken = _failed({user: [each for each in found if each.code in BROKEN] for user, found in wrong.items()})
     away = _failed({user: [each for each in found if each.code not in BROKEN] for user, found in wrong.items()})
-    results = [each for target, one in checked for each in results_of_table(target, one) if each.check not in _BY_THEMSELVES]
+    results = [each for task, one in checked for each in results_of_table(task.target, one) if each.check not in _BY_THEMSELVES]
     return CheckOutcome(broken, {"unexpected": dg.MetadataValue.int(len(broken))}, away, results)
 
 

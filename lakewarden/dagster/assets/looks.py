@@ -6,7 +6,7 @@ Scopes are read in groups: small ones together in this process, up to so many by
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakewarden.base.clock import to_millis
-from lakewarden.base.scope import Scope
+from lakewarden.base.scope import Scope, TableName
 from lakewarden.catalog.model import Table, TableSchema
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.client import Lakehouse
@@ -45,6 +45,12 @@ class ScopeUnderCheck:
     def user(self) -> str:
         return self.target.scope.user or ""
 
+    def with_schemas_of(self, tables: Mapping[TableName, Table]) -> ScopeUnderCheck:
+        table = tables.get(self.target.scope.table)
+        if table is None or table.log_id != self.target.log_id:  # dropped meanwhile
+            return self
+        return replace(self, target=replace(self.target, schemas=table.schemas))
+
     @property
     def bytes(self) -> int:
         return sum(file.size for file in self.table.files())
@@ -70,7 +76,9 @@ def look_at(lake: Lakehouse, scopes: Iterable[Scope]) -> Looks:
     """The scopes, at their tables' newest versions."""
     catalog = lake.warehouse.catalog.read()
     found = [_open(lake.warehouse.target(catalog, scope)) for scope in scopes]
-    opened = [one for one in found if isinstance(one, ScopeUnderCheck)]
+    # Read again behind the tables: an ALTER in between may have given them columns that the first one lacks.
+    tables = lake.warehouse.catalog.read().tables
+    opened = [one.with_schemas_of(tables) for one in found if isinstance(one, ScopeUnderCheck)]
     return Looks(opened, [one for one in found if not isinstance(one, ScopeUnderCheck)])
 
 

@@ -36,7 +36,7 @@ class KnownRules:
         """Call this where a scope's newest table was opened. `has`: whether it has rules."""
         if not (has or self._found):
             return
-        log_id, user = target.app_id.rpartition("/")[2], target.scope.user or ""
+        log_id, user = target.log_id, target.scope.user or ""
         with self._lock:
             of_table = {name: each for name, each in self._found.get(log_id, {}).items() if name != user}
             if has and sum(map(len, self._found.values())) < self._most:

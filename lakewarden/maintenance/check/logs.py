@@ -64,8 +64,7 @@ def standings_of(tasks: Iterable[CheckTask]) -> dict[LogStanding, str]:
     for task in tasks:
         target = task.target
         if target.floor is not None and target.root is not None:
-            log_id = target.app_id.rpartition("/")[2]
-            standing = LogStanding(target.floor, target.root, log_id, position_of(task.log_end))
+            standing = LogStanding(target.floor, target.root, target.log_id, position_of(task.log_end))
             tables[standing] = str(target.scope.table)
     return tables
 

@@ -19,27 +19,22 @@ from lakewarden.catalog.operations import SPECS, Operation
 from lakewarden.catalog.report import Fault, ScopeReport
 from lakewarden.catalog.state.failed_checks import LATEST, UNREADABLE, CheckResult
 from lakewarden.catalog.target import ScopeTarget
-from lakewarden.errors import Corrupt, LakewardenError, StorageRefused, StorageUnavailable
+from lakewarden.errors import StorageRefused, StorageUnavailable
 from lakewarden.log.position import NOTHING
+from lakewarden.maintenance.check.looks import check_scopes, log_end, target_of, task_of
 from lakewarden.maintenance.check.scope import (
     PENDING_ROWS,
     SCOPE_CHECKS,
     SECOND_OPINION,
-    UNKNOWN,
     CheckedScope,
-    CheckTask,
     Finding,
-    check_scope,
 )
 from lakewarden.storage.paths import encode
-from lakewarden.storage.steps import in_one_step
-from lakewarden.tables.fanout import Run, SizedWork
+from lakewarden.tables.fanout import Run
 from lakewarden.tables.warehouse import Warehouse, cold_tables
 
 BROKEN = ("CORRUPT", "UNSUPPORTED", "INTERNAL")
 """Codes of faults that stay until something is mended; others are of the request, or of the moment."""
-
-_SCOPE_COST = 64 << 10
 
 
 def results_of(target: ScopeTarget, one: CheckedScope, garbled: Finding | None = None) -> list[CheckResult]:
@@ -99,7 +94,7 @@ def _remember(
         for report in reports
         if (report.scope.user is not None) == can(table.type, "a scope per user")  # otherwise of the table's log
     }
-    target = partial(_target, warehouse, catalog, table)
+    target = partial(target_of, warehouse, catalog, table)
     results = [_failed(target(user), operation, fault) for user, fault in faults.items() if fault is not None]
     changed = [user for user, fault in faults.items() if fault is None]
     if changed and (before := warehouse.failed_checks.of(table.id)):
@@ -115,15 +110,8 @@ def recheck(warehouse: Warehouse, run: Run, scopes: Sequence[Scope]) -> None:
     for table in cold_tables(catalog):
         users = {one.user for one in scopes if one.table == table.name and (one.user is None) == (table.type == "SHARED")}
         with suppress(StorageUnavailable, StorageRefused):  # whoever looked says all the same what is broken
-            if results := _rechecked(warehouse, run, table, [_target(warehouse, catalog, table, user) for user in users]):
+            if results := _rechecked(warehouse, run, table, [target_of(warehouse, catalog, table, user) for user in users]):
                 warehouse.failed_checks.record(table.id, results)
-
-
-def _target(warehouse: Warehouse, catalog: Catalog, table: Table, user: str | None) -> ScopeTarget:
-    try:
-        return warehouse.target_of(catalog, table, user)
-    except Corrupt:  # its floor cannot be read
-        return warehouse.bare_target(catalog, table, user)
 
 
 def _failed(target: ScopeTarget, operation: Operation, fault: Fault) -> CheckResult:
@@ -135,17 +123,8 @@ def _rechecked(warehouse: Warehouse, run: Run, table: Table, targets: Sequence[S
     if not targets:
         return []
     end = log_end(warehouse, table)
-    tasks = [CheckTask(target, end, warehouse.clock(), table.move is not None) for target in targets]
-    found = run(partial(in_one_step, check_scope), [SizedWork(task, _SCOPE_COST) for task in tasks])
-    return [result for target, one in zip(targets, found, strict=True) for result in results_of_table(target, one)]
-
-
-def log_end(warehouse: Warehouse, table: Table) -> int:
-    """The last `_seq` of the table's log; `UNKNOWN` where it cannot be read."""
-    try:
-        return warehouse.log(table).view(()).end
-    except LakewardenError:
-        return UNKNOWN
+    checked = check_scopes(warehouse, run, [task_of(warehouse, table, target, end) for target in targets])
+    return [result for task, one in checked for result in results_of_table(task.target, one)]
 
 
 _PLACE, _SCOPE = "{place}", "{scope}"

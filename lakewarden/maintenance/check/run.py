@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
 from lakewarden.base.scope import Scope
 from lakewarden.catalog.access import can
@@ -15,15 +14,16 @@ from lakewarden.delta.row_rules import check_known
 from lakewarden.errors import ConstraintViolation, Corrupt, LakewardenError, StorageRefused, StorageUnavailable, Unsupported
 from lakewarden.log.garbled_chunks import garbled_of
 from lakewarden.maintenance.check.logs import check_floors, check_ledger, check_log, own_standing, standings_of, unreadable_floor
+from lakewarden.maintenance.check.looks import check_scopes, task_of
 from lakewarden.maintenance.check.memory import results_of
-from lakewarden.maintenance.check.scope import PENDING_ROWS, UNKNOWN, CheckedScope, CheckTask, Finding, check_scope
+from lakewarden.maintenance.check.scope import PENDING_ROWS, UNKNOWN, CheckedScope, CheckTask, Finding
 from lakewarden.maintenance.check.storages import check_storage, storages_named
 from lakewarden.maintenance.plans.needs import UnseenScopes
 from lakewarden.maintenance.plans.select import select
 from lakewarden.maintenance.scopes import scopes_of
 from lakewarden.maintenance.vacuum.unreferenced_files import hot_files
-from lakewarden.storage.steps import in_one_step
-from lakewarden.tables.fanout import Run, SizedWork
+from lakewarden.tables.fanout import Run
+from lakewarden.tables.floors import LogStanding
 from lakewarden.tables.strong_read import EVERYTHING, read_undrained
 from lakewarden.tables.warehouse import Warehouse, find_table, live_tables
 
@@ -69,7 +69,27 @@ def with_pending(warehouse: Warehouse, target: ScopeTarget, one: CheckedScope) -
     return replace(one, findings=(*one.findings, found))
 
 
-_SCOPE_COST = 64 << 10
+@dataclass(frozen=True)
+class _TableCheck:
+    """What is found of a table before any of its scopes is opened, and the checks of those that are."""
+
+    table: Table
+    log: Finding
+    floor: Finding | None
+    """Says which of its floors cannot be read."""
+    log_end: int
+    """`UNKNOWN` where the log is damaged."""
+    scopes: list[Scope]
+    not_opened: tuple[Finding, ...]
+    """How many scopes are left to what the state knows."""
+    tasks: list[CheckTask]
+    on_storages: Counter[str]
+    """How many scopes each storage has, also one that is away."""
+
+    @property
+    def is_comparable(self) -> bool:
+        """Whether log and floor can be held against each other."""
+        return self.floor is None and self.log_end != UNKNOWN
 
 
 def check(warehouse: Warehouse, run: Run, storage_id: str | None, *, quick: bool = False) -> list[Finding]:
@@ -83,40 +103,45 @@ def check(warehouse: Warehouse, run: Run, storage_id: str | None, *, quick: bool
     catalog = warehouse.catalog.read()
     storages = storages_named(catalog, storage_id)
     looked = [check_storage(warehouse, storage) for storage in storages.values()]
-    there = {id_ for id_ in catalog.storages if id_ not in {each.id for each in looked if each.away}}
-    tables = [table for table in live_tables(catalog) if table.options.storage_id in storages]
-    logs = {table.id: check_log(warehouse, table) for table in tables}
-    floors = ((table, unreadable_floor(warehouse, catalog, table, quick=quick)) for table in tables)
-    unread = {table.id: finding for table, finding in floors if finding is not None}
-    scopes = {table.id: _to_open(warehouse, catalog, table, quick=quick and table.id not in unread) for table in tables}
-    findings = [finding for chosen in scopes.values() for finding in chosen.findings]
-    ends = {table.id: warehouse.log(table).view(()).end if logs[table.id].passed else UNKNOWN for table in tables}
-    wanted = {
-        table.id: list(_tasks(warehouse, catalog, table, scopes[table.id].scopes, ends[table.id], table.id not in unread, quick))
-        for table in tables
-    }
-    tasks = {id_: [task for task in those if task.storage_id in there] for id_, those in wanted.items()}
-    left_out = Counter(task.storage_id for those in wanted.values() for task in those)
-    findings = [finding for each in looked for finding in each.without(left_out[each.id])] + findings
-    readable = [table for table in tables if table.id not in unread and ends[table.id] != UNKNOWN]
-    standings = standings_of(task for table in readable for task in tasks[table.id])
-    if quick:
-        own = [table for table in readable if table.options.storage_id in there]
-        standings |= {own_standing(warehouse, catalog, table, ends[table.id]): str(table.name) for table in own}
-    ledgers = _ledgers(warehouse, catalog, there & set(storages))
-    findings += [*logs.values(), *unread.values(), *check_floors(warehouse, standings), *ledgers]
-    every = [task for several in tasks.values() for task in several]
-    opened = run(partial(in_one_step, check_scope), [SizedWork(task, _SCOPE_COST) for task in every])
-    found = [with_pending(warehouse, task.target, one) for task, one in zip(every, opened, strict=True)]
-    garbled = {
-        table.id: garbled_pending(warehouse, table, _users(table, scopes[table.id].scopes, quick=quick)) for table in tables
-    }
-    findings += [finding for theirs in garbled.values() for finding in theirs.values()]
+    there = catalog.storages.keys() - {each.id for each in looked if each.away}
+    own = [table for table in live_tables(catalog) if table.options.storage_id in storages]
+    tables = [_before_opening(warehouse, catalog, table, there, quick=quick) for table in own]
+    left_out = sum((each.on_storages for each in tables), Counter[str]())
+    findings = [finding for each in looked for finding in each.without(left_out[each.id])]
+    findings += [finding for each in tables for finding in each.not_opened]
+    findings += [each.log for each in tables] + [each.floor for each in tables if each.floor is not None]
+    findings += check_floors(warehouse, _standings(warehouse, catalog, tables, there, quick=quick))
+    findings += _ledgers(warehouse, catalog, there & storages.keys())
+    tasks = [task for each in tables for task in each.tasks]
+    found = [(task, with_pending(warehouse, task.target, one)) for task, one in check_scopes(warehouse, run, tasks)]
+    garbled = [garbled_pending(warehouse, each.table, _users(each, quick=quick)) for each in tables]
+    findings += [finding for theirs in garbled for finding in theirs.values()]
     results = iter(found)
-    for table in tables:
-        checked = [(task, next(results)) for task in tasks[table.id]]
-        findings += _recorded(warehouse, table, checked, garbled[table.id])
-    return findings + [finding for one in found for finding in one.findings]
+    for each, theirs in zip(tables, garbled, strict=True):
+        findings += _recorded(warehouse, each.table, [next(results) for _ in each.tasks], theirs)
+    return findings + [finding for _, one in found for finding in one.findings]
+
+
+def _before_opening(warehouse: Warehouse, catalog: Catalog, table: Table, there: Collection[str], *, quick: bool) -> _TableCheck:
+    """`there`: the storages that are not away."""
+    log, floor = check_log(warehouse, table), unreadable_floor(warehouse, catalog, table, quick=quick)
+    scopes, not_opened = _to_open(warehouse, catalog, table, quick=quick and floor is None)
+    end = warehouse.log(table).view(()).end if log.passed else UNKNOWN
+    every = list(_tasks(warehouse, catalog, table, scopes, end, floor is None, quick))
+    tasks = [task for task in every if task.storage_id in there]
+    return _TableCheck(table, log, floor, end, scopes, not_opened, tasks, Counter(task.storage_id for task in every))
+
+
+def _standings(
+    warehouse: Warehouse, catalog: Catalog, tables: Iterable[_TableCheck], there: Collection[str], *, quick: bool
+) -> dict[LogStanding, str]:
+    """With `quick` those of the tables' own storages too: fewer scopes are opened, or none."""
+    comparable = [each for each in tables if each.is_comparable]
+    standings = standings_of(task for each in comparable for task in each.tasks)
+    if quick:
+        own = [each for each in comparable if each.table.options.storage_id in there]
+        standings |= {own_standing(warehouse, catalog, each.table, each.log_end): str(each.table.name) for each in own}
+    return standings
 
 
 def _ledgers(warehouse: Warehouse, catalog: Catalog, storages: Container[str]) -> Iterator[Finding]:
@@ -126,9 +151,9 @@ def _ledgers(warehouse: Warehouse, catalog: Catalog, storages: Container[str]) -
     return (check_ledger(warehouse, catalog, one) for one in catalog.pipelines.values() if one.table_id in own)
 
 
-def _users(table: Table, scopes: Sequence[Scope], *, quick: bool) -> set[str] | None:
+def _users(checked: _TableCheck, *, quick: bool) -> set[str] | None:
     """Whose rows in the log are read: of all, and quickly of the scopes that are opened."""
-    return {scope.user or "" for scope in scopes} if quick and can(table.type, "cold tier") else None
+    return {scope.user or "" for scope in checked.scopes} if quick and can(checked.table.type, "cold tier") else None
 
 
 def _recorded(
@@ -146,21 +171,14 @@ def _recorded(
     return []
 
 
-@dataclass(frozen=True)
-class _Opened:
+def _to_open(warehouse: Warehouse, catalog: Catalog, table: Table, *, quick: bool) -> tuple[list[Scope], tuple[Finding, ...]]:
     """The scopes of a table that are opened, and what is found of the others."""
-
-    scopes: list[Scope]
-    findings: tuple[Finding, ...] = ()
-
-
-def _to_open(warehouse: Warehouse, catalog: Catalog, table: Table, *, quick: bool) -> _Opened:
     if not (quick and warehouse.identifies and can(table.type, "cold tier")):
-        return _Opened(scopes_of(warehouse, table, None))
+        return scopes_of(warehouse, table, None), ()
     found = select(warehouse, catalog, table, UnseenScopes(), besides=warehouse.failed_checks.of(table.id))
     message = f"{found.quiet} scopes were not opened: the state knows them. Without --quick each is opened"
     scopes = [Scope(table.name, user) for user in sorted(found.users, key=str)]
-    return _Opened(scopes, (Finding(str(table.name), "state", True, message=message),) if found.quiet else ())
+    return scopes, (Finding(str(table.name), "state", True, message=message),) if found.quiet else ()
 
 
 def _tasks(
@@ -169,6 +187,6 @@ def _tasks(
     """The checks of these scopes of one table. `known`: its floor can be read."""
     hot = hot_files(warehouse.log(table), table) if scopes and end != UNKNOWN else {}
     for scope in scopes:
-        kept, moving = hot.get(scope.user, frozenset()), table.move is not None
+        kept = hot.get(scope.user, frozenset())
         target = warehouse.target(catalog, scope) if known else warehouse.bare_target(catalog, table, scope.user)
-        yield CheckTask(target, end, warehouse.clock(), moving, kept, asks_delta_rs=not quick)
+        yield replace(task_of(warehouse, table, target, end), hot_files=kept, asks_delta_rs=not quick)

@@ -24,12 +24,14 @@ from lakewarden.delta.scope import check_owner, copied_from, open_place, what_is
 from lakewarden.delta.table import ScopeTable
 from lakewarden.delta.timeline import DatedLog, read_timeline
 from lakewarden.errors import Corrupt, LakewardenError, Unsupported
+from lakewarden.log.logs import reader_of
 from lakewarden.log.position import LAST_POSITION, NOTHING, end_of
 from lakewarden.log.record import SEQ
 from lakewarden.maintenance.vacuum.unreferenced_files import described, orphans, stray_files, table_files, unnamed_commits
 from lakewarden.storage.open import open_store
 from lakewarden.tables.fanout import fault_of
 from lakewarden.tables.keys.seen_keys import AT_ONCE, SeenKeys
+from lakewarden.tables.warehouse import state_store
 
 UNKNOWN = end_of(LAST_POSITION)
 """Stands for the end of a log that cannot be read: nothing is beyond it."""
@@ -81,13 +83,14 @@ class CheckedScope:
 
 @dataclass(frozen=True)
 class CheckTask:
-    """The check of one scope; `log_end` is the last `_seq` that its log has given out, -1 for none, or `UNKNOWN`.
+    """The check of one scope; `log_end` is the last `_seq` that its log had given out, -1 for none, or `UNKNOWN`.
 
     `moving`: its table is being moved to another storage. `hot_files`: paths to which rows in the log refer. `asks_delta_rs`:
     whether it has a second opinion, which costs an opening by delta-rs.
     """
 
     target: ScopeTarget
+    state_uri: str
     log_end: int
     now: datetime
     moving: bool = False
@@ -194,14 +197,19 @@ def _orphans(task: CheckTask, table: ScopeTable) -> str:
 
 def _disagreement(task: CheckTask, table: ScopeTable, newest: int | None) -> str:
     watermark = table.watermark(task.target.app_id)
-    if watermark is not None and watermark > task.log_end:
-        where = f"its watermark {watermark} is beyond the log's end {task.log_end}"
+    # The log's end was read before the table: rows that were written and flushed in between are beyond it.
+    if watermark is not None and watermark > task.log_end and watermark > (end := _end_now(task)):
+        where = f"its watermark {watermark} is beyond the log's end {end}"
         return f"{where}: the table was copied, or is another warehouse's"
     direct = table.watermark(DIRECT_APP)
     known = max(NOTHING if watermark is None else watermark, NOTHING if direct is None else end_of(direct))
     if newest is not None and known != NOTHING and newest > known:
         return f"it has a row of _seq {newest}, beyond its watermark {known}"
     return ""
+
+
+def _end_now(task: CheckTask) -> int:
+    return reader_of(state_store(task.state_uri), task.target.log_id).view(()).end
 
 
 # What a check has to know of a table's rows, found file by file: in bounded memory, whatever the number of rows.

@@ -35,6 +35,7 @@ from lakewarden.log.view import LogView
 from lakewarden.maintenance.flush.due import PendingScope, due_scopes, registered, unread, until, users_wanted
 from lakewarden.maintenance.flush_task import FlushLarge, FlushTask
 from lakewarden.maintenance.plans.still_planned import PLAN
+from lakewarden.maintenance.scopes import explained
 from lakewarden.storage.disk import sync
 from lakewarden.storage.objects import Missing
 from lakewarden.storage.open import open_store
@@ -119,7 +120,7 @@ def flush_scopes(
     reports = _noted(tasks, reports, warehouse.clock())
     reach("after-floors")
     _settle(warehouse, views, tasks, reports, reach)
-    return reports + held + failed
+    return explained(warehouse, catalog, reports + held + failed)
 
 
 def flush_scope(task: FlushTask, reach: Reach = no_faults) -> Steps[ScopeReport]:

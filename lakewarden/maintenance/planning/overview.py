@@ -96,7 +96,7 @@ def overview(warehouse: Warehouse, limit: int | None = None, *, keeps: bool = Tr
         _Part.of(warehouse, catalog, table, 2 * most, keeps=keeps) for table in tables
     ]  # a lost state is there again for what follows
     broken = tuple(BrokenScopes.of(warehouse, catalog, table) for table in tables)
-    waiting = status(warehouse, pending, limit, broken, views.faults)
+    waiting = status(warehouse, catalog, pending, limit, broken, views.faults)
     room = most if limit is None else limit - len(waiting)
     listed = {(one.table, one.user) for one in waiting}
     others = [one for part in parts for one in part.worst if (one.table, one.user) not in listed]

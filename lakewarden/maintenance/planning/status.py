@@ -57,6 +57,7 @@ class ScopeStatus:
 
 def status(
     warehouse: Warehouse,
+    catalog: Catalog,
     pending: Sequence[ScopeBacklog],
     limit: int | None = None,
     broken: Sequence[BrokenScopes] = (),
@@ -65,10 +66,10 @@ def status(
     """The scopes that are broken, then those with pending rows, the longest waiting first; at most `limit`.
 
     Args:
+        catalog: that whose tables the pending scopes are of.
         faults: by log id, why a table's log cannot be read.
     """
     now = warehouse.clock()
-    catalog = warehouse.catalog.read()
     shown = list(pending[: len(pending) if limit is None else limit])
     looked = at_once(lambda one: _look(warehouse, catalog, one, now), shown[:OPENED])
     waiting = looked + _as_known(warehouse, catalog, shown[OPENED:], now)

@@ -90,8 +90,7 @@ class ScopeWork(ABC):
         report = self._report("skipped" if self.nothing else "planned", self.nothing or self.summary, self.files)
         if self.table is None:
             return report
-        log_id = self.target.app_id.rpartition("/")[2]
-        return replace(report, plan=plan_of(report, log_id, digest=self.table.digest))
+        return replace(report, plan=plan_of(report, self.target.log_id, digest=self.table.digest))
 
     def skipped(self, reason: str, state: ScopeState | None = None) -> ScopeReport:
         """The report of a run that changed nothing."""
