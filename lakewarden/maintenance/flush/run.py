@@ -120,7 +120,7 @@ def flush_scopes(
     reports = _noted(tasks, reports, warehouse.clock())
     reach("after-floors")
     _settle(warehouse, views, tasks, reports, reach)
-    return explained(warehouse, catalog, reports + held + failed)
+    return explained(warehouse, catalog, reports) + held + failed
 
 
 def flush_scope(task: FlushTask, reach: Reach = no_faults) -> Steps[ScopeReport]:
