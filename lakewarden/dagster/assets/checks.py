@@ -35,9 +35,8 @@ from lakewarden.dagster.assets.metadata import Metadata, table_value
 from lakewarden.dagster.lakehouse import LAKE, SPARK, lake_of, spark_of
 from lakewarden.dagster.mount import Mount
 from lakewarden.dagster.spark_session import SparkResource
-from lakewarden.maintenance.check.looks import check_scopes, task_of
 from lakewarden.maintenance.check.memory import BROKEN, nameless, results_of_table
-from lakewarden.maintenance.check.scope import CheckedScope, Finding
+from lakewarden.maintenance.check.scope import CheckedScope, Finding, check_scopes, task_of
 from lakewarden.maintenance.planning.health import health
 from lakewarden.tables.fanout import run_here
 from lakewarden.tables.warehouse import cold_tables

@@ -21,13 +21,16 @@ from lakewarden.catalog.state.failed_checks import LATEST, UNREADABLE, CheckResu
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.errors import StorageRefused, StorageUnavailable
 from lakewarden.log.position import NOTHING
-from lakewarden.maintenance.check.looks import check_scopes, log_end, target_of, task_of
 from lakewarden.maintenance.check.scope import (
     PENDING_ROWS,
     SCOPE_CHECKS,
     SECOND_OPINION,
     CheckedScope,
     Finding,
+    check_scopes,
+    log_end,
+    target_of,
+    task_of,
 )
 from lakewarden.storage.paths import encode
 from lakewarden.tables.fanout import Run

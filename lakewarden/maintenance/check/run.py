@@ -14,9 +14,8 @@ from lakewarden.delta.row_rules import check_known
 from lakewarden.errors import ConstraintViolation, Corrupt, LakewardenError, StorageRefused, StorageUnavailable, Unsupported
 from lakewarden.log.garbled_chunks import garbled_of
 from lakewarden.maintenance.check.logs import check_floors, check_ledger, check_log, own_standing, standings_of, unreadable_floor
-from lakewarden.maintenance.check.looks import check_scopes, task_of
 from lakewarden.maintenance.check.memory import results_of
-from lakewarden.maintenance.check.scope import PENDING_ROWS, UNKNOWN, CheckedScope, CheckTask, Finding
+from lakewarden.maintenance.check.scope import PENDING_ROWS, UNKNOWN, CheckedScope, CheckTask, Finding, check_scopes, task_of
 from lakewarden.maintenance.check.storages import check_storage, storages_named
 from lakewarden.maintenance.plans.needs import UnseenScopes
 from lakewarden.maintenance.plans.select import select

@@ -1,16 +1,17 @@
-"""Checks one scope: its table, what its rows say, and what crashes left beside it."""
+"""Checks scopes: the table of each, what its rows say, and what crashes left beside it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakewarden.catalog.buckets import bucket_named, bucket_of
-from lakewarden.catalog.model import TableSchema
+from lakewarden.catalog.model import Catalog, Table, TableSchema
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.commit_log.actions import TableHead
 from lakewarden.delta.commit_log.committing import DIRECT_APP
@@ -29,9 +30,10 @@ from lakewarden.log.position import LAST_POSITION, NOTHING, end_of
 from lakewarden.log.record import SEQ
 from lakewarden.maintenance.vacuum.unreferenced_files import described, orphans, stray_files, table_files, unnamed_commits
 from lakewarden.storage.open import open_store
-from lakewarden.tables.fanout import fault_of
+from lakewarden.storage.steps import in_one_step
+from lakewarden.tables.fanout import Run, SizedWork, fault_of
 from lakewarden.tables.keys.seen_keys import AT_ONCE, SeenKeys
-from lakewarden.tables.warehouse import state_store
+from lakewarden.tables.warehouse import Warehouse, live_tables, state_store
 
 UNKNOWN = end_of(LAST_POSITION)
 """Stands for the end of a log that cannot be read: nothing is beyond it."""
@@ -210,6 +212,61 @@ def _disagreement(task: CheckTask, table: ScopeTable, newest: int | None) -> str
 
 def _end_now(task: CheckTask) -> int:
     return reader_of(state_store(task.state_uri), task.target.log_id).view(()).end
+
+
+# Looks at scopes, and once more where something seems wrong: what works meanwhile parts catalog, log and table.
+
+_SCOPE_COST = 64 << 10
+
+
+def log_end(warehouse: Warehouse, table: Table) -> int:
+    """The last `_seq` of the table's log; `UNKNOWN` where it cannot be read."""
+    try:
+        return warehouse.log(table).view(()).end
+    except LakewardenError:
+        return UNKNOWN
+
+
+def target_of(warehouse: Warehouse, catalog: Catalog, table: Table, user: str | None) -> ScopeTarget:
+    """The scope's target, without its floor where that cannot be read."""
+    try:
+        return warehouse.target_of(catalog, table, user)
+    except Corrupt:
+        return warehouse.bare_target(catalog, table, user)
+
+
+def task_of(warehouse: Warehouse, table: Table, target: ScopeTarget, end: int) -> CheckTask:
+    """`end`: what `log_end` says of the table."""
+    return CheckTask(target, warehouse.state.uri, end, warehouse.clock(), table.move is not None)
+
+
+def check_scopes(warehouse: Warehouse, run: Run, tasks: Sequence[CheckTask]) -> list[tuple[CheckTask, CheckedScope]]:
+    """Checks each scope, and returns the task of its last look.
+
+    A fault counts only if a second look has it too, which begins with the catalog and the log of then. Of a scope whose table was
+    dropped meanwhile nothing is found.
+    """
+    checked = _checked(run, tasks)
+    wrong = [at for at, (_, one) in enumerate(checked) if not all(finding.passed for finding in one.findings)]
+    if wrong:
+        catalog = warehouse.catalog.read()
+        tables = {table.log_id: table for table in live_tables(catalog)}
+        there = [at for at in wrong if tasks[at].target.log_id in tables]
+        again = [_anew(warehouse, catalog, tables[tasks[at].target.log_id], tasks[at]) for at in there]
+        second = dict(zip(there, _checked(run, again), strict=True))
+        for at in wrong:
+            checked[at] = second.get(at, (tasks[at], CheckedScope(())))
+    return checked
+
+
+def _checked(run: Run, tasks: Sequence[CheckTask]) -> list[tuple[CheckTask, CheckedScope]]:
+    found = run(partial(in_one_step, check_scope), [SizedWork(task, _SCOPE_COST) for task in tasks])
+    return list(zip(tasks, found, strict=True))
+
+
+def _anew(warehouse: Warehouse, catalog: Catalog, table: Table, task: CheckTask) -> CheckTask:
+    target = target_of(warehouse, catalog, table, task.target.scope.user)
+    return replace(task, target=target, log_end=log_end(warehouse, table), moving=table.move is not None)
 
 
 # What a check has to know of a table's rows, found file by file: in bounded memory, whatever the number of rows.
