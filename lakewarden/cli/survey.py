@@ -186,23 +186,14 @@ def _row(found: TableSurvey) -> Row:
 def _line(found: TableSurvey) -> Row:
     counts = Counter(each.kind for each in found.damage)
     return {
-        "change": found.change,
-        "path": found.path,
-        "verdict": found.verdict,
-        "version": found.version,
-        "bytes": found.bytes,
-        "small_files": found.small_files,
+        **{name: getattr(found, name) for name in ("change", "path", "verdict", "version", "bytes", "small_files")},
         "damage": ", ".join(kind if count == 1 else f"{kind} ×{count:,}" for kind, count in counts.items()),
         "to_do": _advice(found),
     }
 
 
-_PUT_BACK = "put the files back, or restore"
 _ADVICE: Mapping[str, str] = {
-    "hollow": _PUT_BACK,
-    "size-differs": _PUT_BACK,
-    "vector-gone": _PUT_BACK,
-    "vector-short": _PUT_BACK,
+    **dict.fromkeys(("hollow", "size-differs", "vector-gone", "vector-short"), "put the files back, or restore"),
     "torn-commit": "put the commit back",
     "log-gap": "put the commits back",
     "checkpoint-contradicts": "vacuum nothing; compare both",
@@ -210,11 +201,8 @@ _ADVICE: Mapping[str, str] = {
     "remove-without-vector": "look for rows that came back",
     "removes-unknown": "look for a lost commit",
     "partition-value-nulled": "write these rows again",
-    "checkpoint-unreadable": "write a new checkpoint",
-    "last-checkpoint-wrong": "write a new checkpoint",
-    "unknown-storage-type": "leave it to its writer",
-    "unknown-feature": "leave it to its writer",
-    "unknown-action": "leave it to its writer",
+    **dict.fromkeys(("checkpoint-unreadable", "last-checkpoint-wrong"), "write a new checkpoint"),
+    **dict.fromkeys(("unknown-storage-type", "unknown-feature", "unknown-action"), "leave it to its writer"),
     "case-clash": "rename a column",
     "outside-path": "find out who wrote its commit",
 }

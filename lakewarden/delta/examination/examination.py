@@ -7,7 +7,7 @@ in the order log, object, log, before it is said.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -15,11 +15,12 @@ from lakewarden.base.connection import Location
 from lakewarden.delta.examination.figures import TableFigures, figures_of
 from lakewarden.delta.examination.file_notes import (
     SuspectObject,
-    case_clashes,
     no_columns,
     of_contents,
     of_live,
+    of_schema,
     of_suspects,
+    of_vectors,
     suspects,
 )
 from lakewarden.delta.examination.kinds import Verdict, verdict_of
@@ -102,19 +103,15 @@ def examine(location: Location, listing: TableListing, store: ObjectStore | None
             listing, look = _again(location, listing, look, store, deep=deep)
     except Unsupported as error:
         return Examination(None, (), "unreadable", error=error.message)
-    notes = (*look.notes, *of_suspects(look.suspects, 0 if look.state is None else look.state.files.num_rows))
-    if deep and look.state is not None:
-        notes = (*notes, *of_contents(look.state, listing.files))
-    return _examination(look, notes, listing)
-
-
-def _examination(look: _Look, notes: tuple[Note, ...], listing: TableListing) -> Examination:
     state = look.state
-    error = look.error or ("" if state is None else no_columns(state.metadata))
+    notes = (*look.notes, *of_suspects(look.suspects, 0 if state is None else state.files.num_rows))
+    if deep and state is not None:
+        notes = (*notes, *of_contents(state, listing.files))
+    reason = look.error or ("" if state is None else no_columns(state.metadata))
     catalog = state is not None and not OF_CATALOGS.isdisjoint(features_of(state.protocol))
-    verdict = verdict_of(notes, opens=not error, catalog=catalog)
+    verdict = verdict_of(notes, opens=not reason, catalog=catalog)
     figures = figures_of(state, look.found, listing, notes)
-    return Examination(state, notes, verdict, figures, "log" if look.found is not None else "checksum", error)
+    return Examination(state, notes, verdict, figures, "log" if look.found is not None else "checksum", reason)
 
 
 def _look(location: Location, listing: TableListing, store: ObjectStore, *, deep: bool, by_checksum: bool) -> _Look:
@@ -124,13 +121,11 @@ def _look(location: Location, listing: TableListing, store: ObjectStore, *, deep
     # requests are what a checksum saves, and a disk has none
     checksum = read_checksum(log, listing, alone=by_checksum and not log.on_disk)
     if checksum is not None and checksum.state is not None:
-        state = checksum.state
-        notes = [*_of_names(listing), *_of_version(state, listing)]
-        return _Look(state, tuple(dict.fromkeys(notes)), tuple(suspects(state, listing.files)), None)
+        return _with_files(checksum.state, _of_names(listing), listing, None)
     found = LogWalk(log, listing.log_files).newest()
     # beside a checksum the pointer would be a request above the bound of a first look
     pointer = read_pointer(log, listing) if checksum is None or log.on_disk or not by_checksum else None
-    notes = [*_of_names(listing), *found.notes, *(() if pointer is None else of_pointer(pointer, listing))]
+    notes = [*_of_names(listing), *found.notes]
     if found.state is not None:
         if deep or log.on_disk or is_doubtful(found, listing, pointer, checksum):
             notes += contradiction(log, found, listing, deep=deep)
@@ -139,23 +134,31 @@ def _look(location: Location, listing: TableListing, store: ObjectStore, *, deep
         notes += found.trail.notes()
         if checksum is not None and not any(note.damaging for note in notes):
             notes += of_checksum(checksum, found.state, listing)
-        notes += _of_version(found.state, listing)
-    odd = () if found.state is None else tuple(suspects(found.state, listing.files))
-    return _Look(found.state, tuple(dict.fromkeys(notes)), odd, found, found.error)
+    look = _with_files(found.state, notes, listing, found)
+    if pointer is None:
+        return look
+    is_well = not look.suspects and not any(note.damaging for note in look.notes)
+    return replace(look, notes=(*look.notes, *of_pointer(pointer, listing, found, is_well=is_well)))
 
 
 def _of_names(listing: TableListing) -> Iterator[Note]:
     """What the names in the log show."""
-    yield from checkpoint_parts(listing.log_files)
+    yield from checkpoint_parts(listing)
     yield from below_checkpoint(listing)
     yield from lost_commits(listing)
 
 
-def _of_version(state: LogState, listing: TableListing) -> Iterator[Note]:
-    yield from of_live(state, listing.files)
-    yield from case_clashes(state.metadata)
-    yield from (Note("unknown-feature", name) for name in unknown_features(state.protocol))
-    yield from (Note("unknown-action", name) for name in sorted(state.unknown))
+def _with_files(state: LogState | None, notes: Iterable[Note], listing: TableListing, found: NewestVersion | None) -> _Look:
+    """What the log shows, and what the live files of its version do beside a listing."""
+    odd, every = list[SuspectObject](), [*notes]
+    if state is not None:
+        vectors, needed = of_vectors(state)
+        odd += suspects(state, listing.files, needed)
+        every += [*of_live(state, listing.files), *vectors, *of_schema(state.metadata)]
+        every += (Note("unknown-feature", name) for name in unknown_features(state.protocol))
+        every += (Note("unknown-action", name) for name in sorted(state.unknown))
+    once = {(note.kind, note.versions or note.detail): note for note in reversed(every)}
+    return _Look(state, tuple(reversed(once.values())), tuple(odd), found, "" if found is None else found.error)
 
 
 def _again(
@@ -208,12 +211,9 @@ def _still(store: ObjectStore, odd: Collection[SuspectObject]) -> list[SuspectOb
     """Those that are as they were suspected to be, by the store's own answer."""
     if len(odd) > _MOST_ASKED:
         there = {found.key: found.size for found in store.list("")}
-        return [each for each in odd if not _fits(each, there.get(each.key, there.get(each.path)))]
+        sizes = ((each, there.get(each.key, there.get(each.path, -1))) for each in odd)
+        return [each for each, size in sizes if not each.least <= size <= (size if each.most is None else each.most)]
     return [each for each in odd if not _is_there(store, each)]
-
-
-def _fits(suspect: SuspectObject, size: int | None) -> bool:
-    return size is not None and suspect.least <= size <= (size if suspect.most is None else suspect.most)
 
 
 def _is_there(store: ObjectStore, suspect: SuspectObject) -> bool:

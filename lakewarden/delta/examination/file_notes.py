@@ -7,7 +7,7 @@ Most tables are small and sound, and each call of Arrow takes some 10 µs: so th
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
@@ -22,10 +22,10 @@ from lakewarden.delta.examination.listing import ListedFiles
 from lakewarden.delta.parquet.reading import read_footer
 from lakewarden.delta.parquet.said_bounds import said_ends, whole_number
 from lakewarden.delta.replay.actions import Metadata, Vector
-from lakewarden.delta.replay.live_files import pc, vectors_of, whole
+from lakewarden.delta.replay.live_files import NO_FILES, pc, vectors_of, whole
 from lakewarden.delta.replay.log_state import LogState, Note
 from lakewarden.delta.replay.paths import PLAIN, OutsideTable, check_inside
-from lakewarden.delta.replay.vectors import check_inline, mask_of, vector_key
+from lakewarden.delta.replay.vectors import bitmap_of, mask_of, vector_key
 from lakewarden.errors import Corrupt, Unsupported
 from lakewarden.storage.objects import Missing, ObjectStore
 from lakewarden.storage.open import open_store
@@ -36,6 +36,28 @@ _ABSOLUTE = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]*:")
 _WITHOUT_SLASH = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?!/)")
 _AROUND = 8
 """Bytes of a vector's size before it and of its checksum behind it ("Deletion Vector File Storage Format")."""
+
+_NO_SIZE = -1
+"""In the place of a size that the log lacks: no object has it."""
+
+_MOST_NUMBER = (1 << 31) - 1
+"""As Delta has the offset and the size of a vector."""
+
+_MOST_INLINE = 1 << 20
+"""Characters of vectors in the log that are decoded: all that a writer puts there have some kilobytes together."""
+
+_MOST_MASK = 1 << 24
+"""Rows of a file up to which a vector in the log is compared with them."""
+
+_SAID_ROWS = re.compile(r'\s*\{\s*"numRecords"\s*:\s*(\d{1,18})\b')
+"""In a file's statistics, where writers put it first. To parse all of them takes longest of all that is done with a vector."""
+
+_SPELLINGS = {
+    **dict.fromkeys(("long", "integer", "short", "byte"), r"^\s*[+-]?[0-9]+\s*$"),
+    "date": r"^\s*[+-]?[0-9]{4,}-[0-9]{1,2}-[0-9]{1,2}",
+    "boolean": r"^\s*(?i:true|false)\s*$",
+}
+"""Of values of partition columns; what is no date or number is NULL to Spark. Those of other types have many."""
 
 _EXAMPLES = 3
 _DEEPEST = 100
@@ -59,9 +81,13 @@ class SuspectObject:
         return self.kind, self.key
 
 
-def suspects(state: LogState, listed: ListedFiles) -> list[SuspectObject]:
-    """Files and vectors that are missing by the listing, or have another size."""
-    return [*_files(state, listed), *_vectors(state, listed)]
+def suspects(state: LogState, listed: ListedFiles, needed: Mapping[str, int]) -> Iterator[SuspectObject]:
+    """Files and vectors that are missing by the listing, or have another size. `needed`: as of `of_vectors`."""
+    yield from _files(state, listed)
+    there = listed.sizes_of(pa.array(needed, pa.string())).to_pylist() if needed else []
+    for (key, least), found in zip(needed.items(), there, strict=True):
+        if found is None or found < least:
+            yield SuspectObject("vector-gone" if found is None else "vector-short", key, key, least, None, found)
 
 
 def _files(state: LogState, listed: ListedFiles) -> Iterator[SuspectObject]:
@@ -71,27 +97,12 @@ def _files(state: LogState, listed: ListedFiles) -> Iterator[SuspectObject]:
         there = pc.coalesce(there, listed.sizes_of(paths))
     if not there.null_count and there.equals(said):
         return
-    odd = pc.or_kleene(pc.is_null(there), pc.fill_null(pc.not_equal(there, said), False))
-    places = pc.indices_nonzero(odd)
+    places = pc.indices_nonzero(pc.fill_null(pc.not_equal(there, said), True))
     columns = (column.take(places).to_pylist() for column in (keys, paths, said, there))
     for key, path, size, found in zip(*columns, strict=True):
         if _leads_out(key, path, state.location) is None:
-            yield SuspectObject("hollow" if found is None else "size-differs", key, path, size or 0, size, found)
-
-
-def _vectors(state: LogState, listed: ListedFiles) -> Iterator[SuspectObject]:
-    needed: dict[str, int] = {}
-    for vector in _distinct_vectors(state):
-        try:
-            key = None if is_elsewhere(vector) else vector_key(vector, state.location)
-        except (Unsupported, Corrupt):
-            continue  # `of_live` says so
-        if key is not None:
-            needed[key] = max(needed.get(key, 0), (vector.offset or 0) + vector.size_in_bytes + _AROUND)
-    there = listed.sizes_of(pa.array(needed.keys(), pa.string())).to_pylist() if needed else []
-    for (key, least), found in zip(needed.items(), there, strict=True):
-        if found is None or found < least:
-            yield SuspectObject("vector-gone" if found is None else "vector-short", key, key, least, None, found)
+            kind, most = ("hollow", size) if found is None else ("size-differs", _NO_SIZE if size is None else size)
+            yield SuspectObject(kind, key, path, size or 0, most, found)
 
 
 def of_suspects(found: Sequence[SuspectObject], live: int) -> Iterator[Note]:
@@ -110,17 +121,17 @@ def _said(suspect: SuspectObject) -> str:
         case "hollow" | "vector-gone":
             return f"{suspect.key} is missing"
         case "size-differs":
-            return f"{suspect.key} has {suspect.found} bytes, and the log says {suspect.most}"
+            said = "nothing of them" if suspect.most == _NO_SIZE else suspect.most
+            return f"{suspect.key} has {suspect.found} bytes, and the log says {said}"
     return f"{suspect.key} has {suspect.found} bytes instead of {suspect.least} at least"
 
 
 def of_live(state: LogState, listed: ListedFiles) -> Iterator[Note]:
-    """Live files that contradict each other, their own paths or the table's directory; vectors that can't be found."""
+    """Live files that contradict each other, their own paths or the table's directory."""
     yield from _duplicates(whole(state.files, "key"))
     yield from _outside(state, listed)
-    yield from _odd_vectors(state)
-    if state.metadata.partition_columns:
-        yield from _nulled_values(state)
+    if state.metadata.partition_columns and state.files.num_rows and not no_columns(state.metadata):
+        yield from _odd_values(state)
 
 
 def _duplicates(keys: Any) -> Iterator[Note]:
@@ -164,89 +175,117 @@ def _leads_out(key: str, path: str, location: Location) -> str | None:
     return None
 
 
-def _odd_vectors(state: LogState) -> Iterator[Note]:
-    outside: list[tuple[str, str]] = []
-    said: dict[str, str] = {}
-    for vector in _distinct_vectors(state):
-        if is_elsewhere(vector):
-            outside.append((vector.path_or_inline_dv, f"a deletion vector is stored elsewhere: {vector.path_or_inline_dv[:200]}"))
-            continue
-        try:
-            if vector_key(vector, state.location) is None:
-                check_inline(vector)
-        except OutsideTable as error:
-            outside.append((vector.path_or_inline_dv, error.message))
-        except Unsupported as error:
-            said.setdefault("unknown-storage-type", error.message.removeprefix("unknown-storage-type: "))
-        except Corrupt as error:
-            said.setdefault("vector-short", error.message)
-    yield from _outside_notes(outside)
-    yield from (Note(kind, detail) for kind, detail in said.items())
-
-
 def is_elsewhere(vector: Vector) -> bool:
     """Whether it has an absolute path that is not understood here, and so none inside of the table."""
     return vector.storage_type == "p" and _WITHOUT_SLASH.match(vector.path_or_inline_dv) is not None
 
 
-def _distinct_vectors(state: LogState) -> list[Vector]:
-    """Of each file that holds vectors, the one that ends last."""
-    column = whole(state.files, "deletionVector")
-    if column.null_count == len(column):
-        return []
-    vectors = column.drop_null()
-    names = ("storageType", "pathOrInlineDv", "offset", "sizeInBytes", "cardinality")
-    table = pa.table({name: vectors.field(name) for name in names})
-    ends = pc.add(pc.fill_null(table.column("offset"), 0), table.column("sizeInBytes"))
-    last = (
-        table.append_column("end", ends)
-        .group_by(["storageType", "pathOrInlineDv"], use_threads=False)
-        .aggregate([("end", "max")])
-    )
-    rows = zip(*(last.column(name).to_pylist() for name in ("storageType", "pathOrInlineDv", "end_max")), strict=True)
-    return [Vector(kind, text, end or 0, 0) for kind, text, end in rows]
+def of_vectors(state: LogState) -> tuple[list[Note], dict[str, int]]:
+    """What the log alone shows to be wrong with deletion vectors; and how many bytes each file has at least that holds some."""
+    column, needed, wrong = whole(state.files, "deletionVector"), dict[str, int](), dict[str, str]()
+    outside, left = list[tuple[str, str]](), _MOST_INLINE
+    files = state.files.filter(column.is_valid()) if column.null_count < len(column) else NO_FILES
+    for vector, key, stats in zip(vectors_of(files), *(files.column(each).to_pylist() for each in ("key", "stats")), strict=True):
+        if vector is None:
+            continue
+        text = vector.path_or_inline_dv
+        left -= len(text) if vector.storage_type == "i" else 0
+        try:
+            if is_elsewhere(vector):
+                raise OutsideTable(f"a deletion vector is stored elsewhere: {text[:200]}")
+            place = vector_key(vector, state.location)
+            said = _SAID_ROWS.match(stats or "")
+            _check_vector(vector, str(key), int(said[1]) if said else None, state.location if left >= 0 else None)
+        except OutsideTable as error:
+            outside.append((text, error.message))
+        except (Unsupported, Corrupt) as error:
+            kind = "vector-short" if isinstance(error, Corrupt) else "unknown-storage-type"
+            wrong.setdefault(kind, error.message.removeprefix(f"{kind}: "))
+        else:
+            if place is not None:
+                needed[place] = max(needed.get(place, 0), (vector.offset or 0) + vector.size_in_bytes + _AROUND)
+    return [*_outside_notes(outside), *(Note(kind, detail) for kind, detail in wrong.items())], needed
 
 
-def _nulled_values(state: LogState) -> Iterator[Note]:
-    """Only files of which the log has a NULL can be wrong so: they are few, or their paths say it too."""
-    values, names = whole(state.files, "partitionValues"), stored_names(state.metadata)
-    lookups = (pc.map_lookup(values, query_key=name, occurrence="first") for name in names)
-    empty = [pc.fill_null(pc.equal(found, ""), True) for found in lookups]
-    places = pc.indices_nonzero(reduce(pc.or_, empty))
+def _check_vector(vector: Vector, key: str, rows: int | None, decoded: Location | None) -> None:
+    """Looks at a vector of a file with so many rows. One in the log is decoded, if the table is named.
+
+    Raises:
+        Corrupt, Unsupported: it has numbers that none has, or, in the log itself, other rows than the log says.
+    """
+    offset, size, count = vector.offset, vector.size_in_bytes, vector.cardinality
+    in_log = vector.storage_type == "i"
+    has_place = in_log or offset is None or 0 < offset <= _MOST_NUMBER
+    if not has_place or not 0 <= size <= _MOST_NUMBER or count < 0 or (count and not size):
+        raise Corrupt(f"the deletion vector of {key} has a place that is none: offset {offset}, {size} bytes, {count} rows")
+    if rows is not None and rows < count:
+        raise Corrupt(f"the deletion vector of {key} deletes {count} rows, of {rows} that the file has")
+    if in_log and count and decoded is not None:
+        store = open_store(decoded)
+        if rows is None or rows > _MOST_MASK:
+            bitmap_of(vector, store, decoded)
+        else:
+            mask_of(vector, rows, store, decoded)
+
+
+def _odd_values(state: LogState) -> Iterator[Note]:
+    """Only files of which the log has no value, or one that is none of its column's type, can be wrong so: they are few."""
+    values, columns = whole(state.files, "partitionValues"), partition_columns(state.metadata)
+    odd = []
+    for name, kind in columns.items():
+        found = pc.map_lookup(values, query_key=name, occurrence="first")
+        fits = pc.match_substring_regex(found, _SPELLINGS[kind]) if kind in _SPELLINGS else pc.not_equal(found, "")
+        odd.append(pc.invert(pc.fill_null(fits, False)))
+    places = pc.indices_nonzero(reduce(pc.or_, odd))
     keys, said = whole(state.files, "key").take(places).to_pylist(), values.take(places).to_pylist(maps_as_pydicts="lossy")
-    pairs = ((key, value) for key, value in zip(keys, said, strict=True) if value is not None)
-    found = [(key, lost) for key, value in pairs if (lost := _nulled(str(key), value, names))]
-    if found:
-        more = f"; {len(found)} such files" if len(found) > 1 else ""
-        yield Note("partition-value-nulled", f"{found[0][0]} has no value of {found[0][1]} in the log{more}")
+    wrong = [text for key, value in zip(keys, said, strict=True) if (text := _odd_value(str(key), value or {}, columns))]
+    if wrong:
+        more = f"; {len(wrong)} such files" if len(wrong) > 1 else ""
+        yield Note("partition-value-nulled", f"{wrong[0]}{more}")
 
 
-def stored_names(metadata: Metadata) -> list[str]:
-    """The partition columns by their names in the log and in paths: those that a mapping gives them."""
-    fields = _fields(_schema(metadata))
-    mapped = {field.get("name"): (field.get("metadata") or {}).get(_PHYSICAL) for field in fields}
-    return [str(mapped.get(name) or name) for name in metadata.partition_columns]
+def partition_columns(metadata: Metadata) -> dict[str, str]:
+    """Their types by their names in the log and in paths: those that a mapping gives them."""
+    found = {str(field.get("name")).casefold(): field for field in _fields(_schema(metadata))}
+    columns = ((name, found.get(name.casefold()) or {}) for name in metadata.partition_columns)
+    return {str((field.get("metadata") or {}).get(_PHYSICAL) or name): str(field.get("type")) for name, field in columns}
 
 
-def _nulled(key: str, said: Mapping[str, str | None], names: Collection[str]) -> str:
-    """The partition column of which the path has a value and the log has none."""
+def _odd_value(key: str, said: Mapping[str, str | None], columns: Mapping[str, str]) -> str:
+    """What is wrong with the values of a file: one that its path has, one that the log does not mention, or that says nothing."""
+    there = {name.casefold(): value for name, value in said.items()}
     parts = (part.partition("=") for part in key.split("/")[:-1] if "=" in part)
-    stated = ((unquote(name), value) for name, _, value in parts if value not in ("", _NULL))
-    return next((name for name, _ in stated if name in names and not said.get(name)), "")
+    stated = {unquote(name) for name, _, value in parts if value not in ("", _NULL)}
+    for name, kind in columns.items():
+        value = there.get(name.casefold())
+        if value and kind in _SPELLINGS and not re.match(_SPELLINGS[kind], value):
+            return f"{key} has the value {value[:100]!r} of {name} in the log, which is no {kind}"
+        if not value and (name in stated or name.casefold() not in there):
+            return f"{key} has no value of {name} in the log"
+    return ""
 
 
-def case_clashes(metadata: Metadata) -> Iterator[Note]:
-    """Columns, or fields of one, whose names differ by case alone: Delta compares names without it, so Spark opens no such table.
+def column_names(metadata: Metadata) -> list[str]:
+    """Of the columns, in their order."""
+    return [str(field.get("name")) for field in _fields(_schema(metadata))]
+
+
+def of_schema(metadata: Metadata) -> Iterator[Note]:
+    """A schema that is no JSON. Columns, or fields of one, whose names differ by case alone: Delta compares names without it, so
+    Spark opens no such table.
 
     Names of files are not compared: a partition for `B` and one for `b` are two directories wherever tables are stored.
     """
-    for names in _clashing(_schema(metadata), 0):
+    schema = _schema(metadata)
+    if metadata.schema_string and schema is None:
+        yield Note("torn-commit", f"the schema of the table is cut off or no JSON: {metadata.schema_string[:100]!r}")
+    for names in _clashing(schema, 0):
         yield Note("case-clash", f"the columns {' and '.join(names)} differ by the case of their letters alone")
 
 
 def no_columns(metadata: Metadata) -> str:
     """Why rows cannot be read; empty where the schema does not keep from it."""
-    names = {str(field.get("name")).casefold() for field in _fields(_schema(metadata))}
+    names = {name.casefold() for name in column_names(metadata)}
     missing = [name for name in metadata.partition_columns if name.casefold() not in names]
     return "the table has no schema" if not names else f"it is partitioned by {missing[0]}, which is no column" if missing else ""
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from itertools import pairwise
 from typing import Any
@@ -12,9 +13,9 @@ import pyarrow as pa
 
 from lakewarden.base.connection import Location
 from lakewarden.delta.commit_log.stamp import CommitStamp
-from lakewarden.delta.examination.file_notes import stored_names
+from lakewarden.delta.examination.file_notes import column_names, partition_columns
 from lakewarden.delta.examination.listing import TableListing
-from lakewarden.delta.examination.newest_version import MOST_VERSIONS, NewestVersion, by_commits
+from lakewarden.delta.examination.newest_version import MOST_VERSIONS, LogWalk, NewestVersion
 from lakewarden.delta.examination.version_checksum import VersionChecksum
 from lakewarden.delta.features import features_of
 from lakewarden.delta.replay.actions import read_commit
@@ -22,7 +23,9 @@ from lakewarden.delta.replay.live_files import pc, whole
 from lakewarden.delta.replay.log_objects import (
     LAST_CHECKPOINT,
     LAST_VERSION,
+    LOG,
     MOST_COMMIT,
+    MOST_LOG,
     LogFiles,
     LogObjects,
     commit_name,
@@ -35,15 +38,20 @@ from lakewarden.storage.objects import Missing, ObjectStore
 _MOST_COMPARED = 32 << 20
 """Bytes of the commits below a checkpoint that are read to compare it with them, but for a deep look."""
 
+_ODD_COMMIT = re.compile(rf"{LOG}/(?!\d{{20}}\.)(\d{{1,30}})\.json")
 _MOST_HINT = 1 << 20
 """Bytes of `_last_checkpoint`; some writers put the schema of the checkpoint into it."""
 
 
-def checkpoint_parts(files: LogFiles) -> Iterator[Note]:
-    """A checkpoint of which only some parts are there. Readers pass over it."""
-    whole = {each.version for each in files.checkpoints}
-    for version in sorted(files.partial - whole):
+def checkpoint_parts(listing: TableListing) -> Iterator[Note]:
+    """A checkpoint of which only some parts are there, or an empty one below the one that is read. Readers pass over it."""
+    files = listing.log_files
+    empty = [each.version for each in files.checkpoints if not all(listing.log[name].size for name in each.names)]
+    read = max((each.version for each in files.checkpoints if each.version not in empty), default=-1)
+    for version in sorted(files.partial - {each.version for each in files.checkpoints}):
         yield Note(PASSED_OVER, f"parts of the checkpoint of version {version} are missing", (version,))
+    for version in sorted(each for each in empty if each < read):
+        yield Note(PASSED_OVER, f"the checkpoint of version {version} is empty", (version,))
 
 
 def without_emptied(location: Location, listing: TableListing, store: ObjectStore) -> TableListing:
@@ -80,8 +88,13 @@ def below_checkpoint(listing: TableListing) -> Iterator[Note]:
 
 def lost_commits(listing: TableListing) -> Iterator[Note]:
     """Commits of which only what is written behind them is left: a checksum or a compaction above the newest version, or the
-    newest checkpoint, without whose commit Delta's kernel opens no table."""
+    newest checkpoint, without whose commit Delta's kernel opens no table. And those that Spark takes for a version and no other
+    reader does, by the digits of their names."""
     files = listing.log_files
+    for found in filter(None, map(_ODD_COMMIT.fullmatch, listing.log)):
+        yield Note(
+            "log-gap", f"commit {int(found[1])} has the name {found[0]}, by which most readers don't find it", (int(found[1]),)
+        )
     if files.newest is None or files.staged:  # a catalog publishes commits later than it has them
         return
     checksums = [leading_version(name) or 0 for name in listing.log if name.endswith(".crc")]
@@ -111,18 +124,29 @@ def read_pointer(log: LogObjects, listing: TableListing) -> Pointer | None:
     return said if isinstance(said, dict) else {}
 
 
-def of_pointer(said: Pointer, listing: TableListing) -> Iterator[Note]:
-    """It leads to a checkpoint that is not there, or nowhere: readers that trust it are misled."""
-    version = said.get("version")
+def of_pointer(said: Pointer, listing: TableListing, found: NewestVersion, *, is_well: bool) -> Iterator[Note]:
+    """It leads to a checkpoint that is not there, or nowhere, or counts other files: readers that trust it are misled.
+
+    Args:
+        is_well: whether nothing else is wrong with the table, which may be why they differ.
+    """
+    version, wrong = said.get("version"), ""
+    there = {len(each.names) for each in listing.log_files.checkpoints if each.version == version}
     if type(version) is not int:
-        yield Note("last-checkpoint-wrong", "_last_checkpoint is no JSON with a version")
-        return
-    there = [each for each in listing.log_files.checkpoints if each.version == version]
-    if not there:
-        yield Note("last-checkpoint-wrong", f"_last_checkpoint names version {version}, which has no checkpoint", (version,))
-    elif (parts := said.get("parts")) is not None and parts not in {len(each.names) for each in there}:
-        detail = f"_last_checkpoint names {str(parts)[:20]} parts of version {version}, which has {len(there[0].names)}"
-        yield Note("last-checkpoint-wrong", detail, (version,))
+        wrong = "is no JSON with a version"
+    elif not there:
+        wrong = f"names version {version}, which has no checkpoint"
+    elif (parts := said.get("parts")) is not None and parts not in there:
+        wrong = f"names {str(parts)[:20]} parts of version {version}, which has {max(there)}"
+    elif is_well and version == found.base.version and _counts_others(said, found):
+        wrong = f"counts {said['numOfAddFiles']} files of version {version}, whose checkpoint has {found.base.rows}"
+    if wrong:
+        yield Note("last-checkpoint-wrong", f"_last_checkpoint {wrong}", (version,) if type(version) is int else ())
+
+
+def _counts_others(said: Pointer, found: NewestVersion) -> bool:
+    files = said.get("numOfAddFiles")
+    return type(files) is int and files != found.base.rows
 
 
 def of_checksum(checksum: VersionChecksum, state: LogState, listing: TableListing) -> Iterator[Note]:
@@ -143,39 +167,48 @@ def is_doubtful(found: NewestVersion, listing: TableListing, pointer: Pointer | 
         return True
     if pointer is None or pointer.get("version") != start.version:
         return False
-    files, size = pointer.get("numOfAddFiles"), pointer.get("sizeInBytes")
-    if type(files) is int and files != found.base.rows:
-        return True
-    # of a checkpoint with sidecars or parts it is the sum, and a classic one may stand beside those
-    is_one = start.kind == "classic" and pointer.keys().isdisjoint({"parts", "v2Checkpoint"})
-    return type(size) is int and is_one and size != listing.log[start.names[0]].size
+    # of a checkpoint with sidecars it is the sum, and a classic one may stand beside those
+    size = pointer.get("sizeInBytes") if start.kind != "UUID-named" and "v2Checkpoint" not in pointer else None
+    there = sum(listing.log[name].size for name in start.names)
+    return _counts_others(pointer, found) or (type(size) is int and size != there)
 
 
 def contradiction(log: LogObjects, found: NewestVersion, listing: TableListing, *, deep: bool) -> Iterator[Note]:
-    """The checkpoint says something else than the commits that it replaces, where all of them are there."""
+    """The checkpoint says something else than the commits that it replaces, from the first or from an older checkpoint on; and
+    what is wrong with these."""
     start = found.state.checkpoint if found.state is not None else None
-    if start is None:
+    below = None if start is None else _below(listing, start.version, MOST_LOG if deep else _MOST_COMPARED)
+    if start is None or below is None:
         return
-    names = [commit_name(version) for version in range(start.version + 1)]
-    if not all(name in listing.log for name in names):
+    before = LogWalk(log, below).newest()
+    found.trail.older.append(before.trail.removed)
+    found.writers.update(before.writers)
+    # what is missing now, a cleanup has removed meanwhile
+    yield from (note for note in (*before.notes, *before.trail.notes()) if note.kind != "log-gap")
+    if before.state is None or before.state.version < start.version:
         return
-    if not deep and sum(listing.log[name].size for name in names) > _MOST_COMPARED:
-        return
-    commits = by_commits(log, found, start.version)
-    if commits is None:
-        return
-    if isinstance(commits, Note):
-        yield commits
-        return
-    differing = _differing(found.base.files, commits)
-    if what := f"{len(differing)} live files: {differing[0]}" if differing else _other_head(found, commits):
+    differing = _differing(found.base.files, before.state)
+    if what := f"{len(differing)} live files: {differing[0]}" if differing else _other_head(found, before.state):
         said = f"the checkpoint of version {start.version} and its commits differ in {what}"
         yield Note("checkpoint-contradicts", said, (start.version,))
 
 
+def _below(listing: TableListing, version: int, most: int) -> LogFiles | None:
+    """What leads to that version but for its checkpoint; None where something of it is gone, or it has more than `most` bytes."""
+    files, first = listing.log_files, version + 1
+    while first - 1 in files.commits:
+        first -= 1
+    starts = [each for each in files.checkpoints if first - 1 <= each.version < version] if first else []
+    if first > version or (first and not starts):
+        return None
+    below = LogFiles(frozenset(range(first, version + 1)), tuple(starts[-1:]))
+    names = [*map(commit_name, below.commits), *(name for each in below.checkpoints for name in each.names)]
+    return below if sum(listing.log[name].size for name in names) <= most else None
+
+
 def _differing(one: pa.Table, other: LogState) -> list[str]:
     """Keys of the files that only one of them has, or has so."""
-    names = stored_names(other.metadata)
+    names = partition_columns(other.metadata)
     left, right = _identities(one, names), _identities(other.files, names)
     found: list[str] = []
     for mine, theirs, files in ((left, right, one), (right, left, other.files)):
@@ -184,7 +217,7 @@ def _differing(one: pa.Table, other: LogState) -> list[str]:
     return sorted({*found})
 
 
-def _identities(files: pa.Table, names: Sequence[str]) -> Any:
+def _identities(files: pa.Table, names: Iterable[str]) -> Any:
     """One text a file, of its path, its vector, its size and its partition: writers copy all of them."""
     values = (pc.map_lookup(whole(files, "partitionValues"), query_key=name, occurrence="first") for name in names)
     texts = whole(files, "key"), whole(files, "vectorId"), whole(files, "size").cast(pa.string()), *values
@@ -196,6 +229,12 @@ def _other_head(found: NewestVersion, commits: LogState) -> str:
     metadata, protocol = found.base.metadata, found.base.protocol
     if metadata is None or protocol is None:
         return ""
-    if metadata.partition_columns != commits.metadata.partition_columns:
-        return "the partition columns"
-    return "" if features_of(protocol) == features_of(commits.protocol) else "the table's features"
+    pairs: dict[str, tuple[object, object]] = {
+        "the partition columns": (metadata.partition_columns, commits.metadata.partition_columns),
+        "the table's features": (features_of(protocol), features_of(commits.protocol)),
+        "the domains": (found.base.domains, commits.domains),
+    }
+    if metadata.id == commits.metadata.id:  # else a tool wrote the checkpoint of a table that it made anew
+        pairs["the columns"] = column_names(metadata), column_names(commits.metadata)
+        pairs["the table's properties"] = metadata.configuration, commits.metadata.configuration
+    return next((what for what, (mine, theirs) in pairs.items() if mine != theirs), "")

@@ -40,6 +40,11 @@ class _Removal:
     """How many files had been named."""
 
 
+_OTHER_VECTOR = ", by another vector than it has"
+_OF_NOBODY = ", which no version has: a commit below may have been overwritten"
+_EITHER = ": Delta's protocol allows one, and readers differ about which counts"
+
+
 class RemovalTrail:
     """Follows commits. What a removal takes from the checkpoint is looked up at the end, for all of them at once."""
 
@@ -51,33 +56,48 @@ class RemovalTrail:
         self._keys: Counter[str] = Counter()
         """How often each path is live."""
         self._doubtful: list[_Removal] = []
-        self._wrong: list[tuple[int, str]] = []
+        self._wrong: dict[str, list[tuple[int, str]]] = {}
+        """By kind, the versions whose commits do something wrong, and what."""
         self._gone: set[FileKey] = set()
         """What commits removed and did not add again."""
-        self._older: set[str] = set()
-
-    def remember(self, commit: CommitActions) -> None:
-        """What a commit below the checkpoint removes, of which the checkpoint may remember nothing."""
-        self._older.update(key_of(action.remove.path, self._root) for action in commit.actions if action.remove is not None)
+        self.older: list[Any] = []
+        """Keys that commits below the checkpoint removed, of which it may remember nothing."""
 
     def apply(self, commit: CommitActions) -> None:
         # a compaction has no digest: it names removals of what was added within its range, and no longer those adds
         follows = bool(commit.digest)
+        added, removed, heads = set[FileKey](), set[FileKey](), set[str]()
         for action in commit.actions:
             if action.add is not None:
-                self._add(action.add)
-            if action.remove is not None:
-                self._remove(action.remove, commit.version, follows=follows)
+                file = self._add(action.add)
+                if file in added:
+                    self._note("duplicate-live-path", commit.version, f"adds {file[0]} twice{_EITHER}")
+                added.add(file)
+            elif action.remove is not None:
+                file = self._remove(action.remove, commit.version, follows=follows)
+                if file in removed:
+                    self._note("removes-unknown", commit.version, f"removes {file[0]} twice{_EITHER}")
+                removed.add(file)
+            elif (head := "protocol" if action.protocol else "metaData" if action.meta_data else "") in heads:
+                self._note("torn-commit", commit.version, f"has two {head} actions{_EITHER}")
+            elif head:
+                heads.add(head)
+        if both := added & removed:
+            self._note("removes-unknown", commit.version, f"adds and removes {min(both)[0]}{_EITHER}")
 
-    def _add(self, add: AddFile) -> None:
+    def _note(self, kind: str, version: int, what: str) -> None:
+        self._wrong.setdefault(kind, []).append((version, what))
+
+    def _add(self, add: AddFile) -> FileKey:
         file = key_of(add.path, self._root), add.vector_id
         if file not in self._live:
             self._live.add(file)
             self._keys[file[0]] += 1
         self._named.setdefault(file, len(self._named))
         self._gone.discard(file)
+        return file
 
-    def _remove(self, remove: RemoveFile, version: int, *, follows: bool) -> None:
+    def _remove(self, remove: RemoveFile, version: int, *, follows: bool) -> FileKey:
         file = key_of(remove.path, self._root), remove.vector_id
         if file in self._live:
             self._live.discard(file)
@@ -85,9 +105,10 @@ class RemovalTrail:
         elif follows and file not in self._named:
             self._doubtful.append(_Removal(version, file, self._keys[file[0]] > 0, len(self._named)))
         elif follows and self._keys[file[0]] > 0:
-            self._wrong.append((version, file[0]))
+            self._note("remove-without-vector", version, f"removes {file[0]}{_OTHER_VECTOR}")
         self._named.setdefault(file, len(self._named))
         self._gone.add(file)
+        return file
 
     @property
     def _tombstones(self) -> pa.Table:
@@ -97,8 +118,8 @@ class RemovalTrail:
     @property
     def removed(self) -> Any:
         """The keys of all files that a `remove` names, in what was read of the log; some twice."""
-        own = pa.array([*self._older, *(key for key, _ in self._gone)], pa.string())
-        return pa.concat_arrays([whole(self._tombstones, "key"), own])
+        own = pa.array([key for key, _ in self._gone], pa.string())
+        return pa.concat_arrays([whole(self._tombstones, "key"), own, *self.older])
 
     @property
     def tombstones(self) -> int:
@@ -109,7 +130,6 @@ class RemovalTrail:
         return len(self._gone) + self._tombstones.num_rows - sum(pair in self._named for pair in pairs)
 
     def notes(self) -> Iterator[Note]:
-        unknown: list[tuple[int, str]] = []
         live = _among(self._base.files, self._doubtful)
         gone = _among(self._tombstones, self._doubtful)
         vectors: dict[str, list[FileKey]] = {}
@@ -120,11 +140,15 @@ class RemovalTrail:
                 continue
             untouched = (self._named.get(other, each.order) >= each.order for other in vectors.get(each.file[0], ()))
             if each.has_other or any(untouched):
-                self._wrong.append((each.version, each.file[0]))
+                self._note("remove-without-vector", each.version, f"removes {each.file[0]}{_OTHER_VECTOR}")
             elif each.file not in gone:
-                unknown.append((each.version, each.file[0]))
-        yield from _note("remove-without-vector", self._wrong, "by another vector than it has")
-        yield from _note("removes-unknown", unknown, "which no version has: a commit below may have been overwritten")
+                self._note("removes-unknown", each.version, f"removes {each.file[0]}{_OF_NOBODY}")
+        self._doubtful.clear()
+        for kind, found in self._wrong.items():
+            version, what = min(found)
+            more = f" ({len(found)} such actions)" if len(found) > 1 else ""
+            versions = tuple(sorted({version for version, _ in found})[:MOST_VERSIONS])
+            yield Note(kind, f"commit {version} {what}{more}", versions)
 
 
 def _among(files: pa.Table, removals: Collection[_Removal]) -> set[FileKey]:
@@ -134,14 +158,6 @@ def _among(files: pa.Table, removals: Collection[_Removal]) -> set[FileKey]:
     keys = pa.array({each.file[0] for each in removals}, pa.string())
     found = files.select(["key", "vectorId"]).filter(pc.is_in(whole(files, "key"), value_set=keys))
     return set(zip(*(column.to_pylist() for column in found.columns), strict=True))
-
-
-def _note(kind: str, found: list[tuple[int, str]], how: str) -> Iterator[Note]:
-    if found:
-        version, key = min(found)
-        more = f" ({len(found)} such removals)" if len(found) > 1 else ""
-        versions = tuple(sorted({version for version, _ in found})[:MOST_VERSIONS])
-        yield Note(kind, f"commit {version} removes {key}, {how}{more}", versions)
 
 
 _LONGEST_NAME = 200
@@ -195,8 +211,7 @@ class LogWalk:
         if unread := [note.detail for note in self._notes]:
             error = "; ".join(unread[:3])
         nothing = Checkpoint(-1)
-        trail = RemovalTrail(nothing, "")
-        return NewestVersion(None, tuple(self._notes), nothing, trail, self._writers, error)
+        return NewestVersion(None, tuple(self._notes), nothing, RemovalTrail(nothing, ""), self._writers, error)
 
     def _starts(self) -> Iterator[CheckpointFiles | None]:
         yield from self._files.checkpoints
@@ -248,7 +263,7 @@ class LogWalk:
             try:
                 yield read_commit(last, text) if name == commit_name(last) else read_compaction(last, name, text)
             except Corrupt as error:
-                raise _Stop(Note("torn-commit", f"{error.message}; the version below is shown", (last,))) from None
+                raise _Stop(Note("torn-commit", f"{error.message}; from it on no version can be read", (last,))) from None
             if name != commit_name(last):
                 missing = sorted({*range(max(start + 1, last - MOST_VERSIONS), last + 1)} - self._files.commits)
                 said = f"commit {missing[0]} is missing; {name} was read, which for Spark replaces no commit that is gone"
@@ -268,24 +283,6 @@ def _writer(commit: CommitActions) -> str:
     """Its `engineInfo`; empty where its writer left none."""
     said = commit.info.get("engineInfo")
     return said[:_LONGEST_NAME] if isinstance(said, str) else ""
-
-
-def by_commits(log: LogObjects, found: NewestVersion, checkpoint: int) -> LogState | Note | None:
-    """The version of a checkpoint by the commits that it replaces, or which of them is torn; None where one is gone meanwhile.
-    Adds their writers and removals to what was found."""
-    below = Reconciliation(Checkpoint(-1), log.location)
-    try:
-        for version in range(checkpoint + 1):
-            try:
-                commit = read_commit(version, log.read(commit_name(version), MOST_COMMIT))
-            except Corrupt as error:
-                return Note("torn-commit", f"{error.message}; versions from it to {checkpoint - 1} can't be read", (version,))
-            below.apply(commit)
-            found.trail.remember(commit)
-            found.writers[_writer(commit)] += 1
-        return below.state(checkpoint, LogFiles(), None, ())
-    except (Missing, Corrupt):
-        return None
 
 
 def torn_compactions(log: LogObjects, files: LogFiles) -> Iterator[Note]:

@@ -17,6 +17,7 @@ that is asked to read files (`deep`) reads the log instead.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -26,9 +27,10 @@ from lakewarden.delta.examination.figures import vector_rows
 from lakewarden.delta.examination.listing import TableListing
 from lakewarden.delta.features import features_of
 from lakewarden.delta.replay.actions import AddFile, DomainMetadata, Metadata, Protocol, Transaction
+from lakewarden.delta.replay.checkpoints import Checkpoint
 from lakewarden.delta.replay.live_files import of_adds, pc, whole
 from lakewarden.delta.replay.log_objects import LAST_CHECKPOINT, LOG, SIDECARS, LogObjects, commit_name, version_of
-from lakewarden.delta.replay.log_state import LogState
+from lakewarden.delta.replay.log_state import LogState, Reconciliation
 from lakewarden.delta.replay.paths import root_of
 from lakewarden.errors import Corrupt, Unsupported
 from lakewarden.storage.objects import Missing
@@ -152,21 +154,12 @@ def _is_worth_it(listing: TableListing, name: str, late: datetime) -> bool:
 
 
 def _state(said: _Checksum, log: LogObjects, listing: TableListing, version: int) -> LogState | None:
-    if said.protocol is None or said.metadata is None or said.all_files is None:
-        return None
-    location, files = log.location, listing.log_files
-    return LogState(
-        location,
-        version,
-        said.protocol,
-        said.metadata,
-        of_adds(said.all_files, root_of(location)),
-        {each.app_id: each.version for each in said.set_transactions or ()},
-        said.domains or {},
-        files,
-        None,
-        files.checkpoints[0] if files.checkpoints else None,
-    )
+    files, known = listing.log_files, {each.app_id: each.version for each in said.set_transactions or ()}
+    added = of_adds(said.all_files or (), root_of(log.location))
+    base = Checkpoint(version, said.protocol, said.metadata, known, said.domains or {}, [added])
+    with suppress(Corrupt):
+        return Reconciliation(base, log.location).state(version, files, files.checkpoints[0] if files.checkpoints else None, ())
+    return None
 
 
 def _is_copy(state: LogState, listing: TableListing, late: datetime) -> bool:

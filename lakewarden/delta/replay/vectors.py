@@ -87,7 +87,6 @@ def bitmap_of(vector: Vector, store: ObjectStore, location: Location) -> bytes:
         raise Unsupported(f"a deletion vector of {location.uri} has {vector.size_in_bytes:,} bytes; at most {_AT_MOST:,}")
     key = vector_key(vector, location)
     if key is None:
-        check_inline(vector)
         return _exactly(z85(vector.path_or_inline_dv)[: vector.size_in_bytes], vector.size_in_bytes)
     start = max(vector.offset or 0, 0)
     try:
@@ -95,14 +94,6 @@ def bitmap_of(vector: Vector, store: ObjectStore, location: Location) -> bytes:
     except Missing:
         raise Corrupt(f"vector-gone: the deletion vector {key} is named by the log and missing") from None
     return _checked(key, data, vector.size_in_bytes)
-
-
-def check_inline(vector: Vector) -> None:
-    """Raises:
-    Corrupt: the text of a vector in the log is too short: five digits are four bytes.
-    """
-    if (there := len(vector.path_or_inline_dv) * 4 // 5) < vector.size_in_bytes:
-        raise Corrupt(f"vector-short: a deletion vector in the log has {there} bytes instead of {vector.size_in_bytes}")
 
 
 def _checked(key: str, data: bytes, size: int) -> bytes:

@@ -44,11 +44,7 @@ _REFUSED_BY: Mapping[Operation, tuple[DamageKind, ...]] = {
     "erase": ("outside-path", *_UNKNOWN),
 }
 
-_BY_SPARK: Mapping[Operation, tuple[DamageKind, ...]] = {
-    "read": ("outside-path",),
-    "compact": ("outside-path",),
-    "cluster": ("outside-path",),
-}
+_BY_SPARK: Mapping[Operation, tuple[DamageKind, ...]] = dict.fromkeys(("read", "compact", "cluster"), ("outside-path",))
 
 _STOPPED = "only while its writers are stopped"
 _NEVER_AGAIN: tuple[Operation, ...] = ("restore", "erase")

@@ -1,8 +1,8 @@
 """What a warehouse keeps of surveys: for each place the last look, as Arrow, and its sums for the page of the fleet.
 
-A column for each field of `TableSurvey`: numbers and texts as they are, all else as JSON. So a later release reads what an
-earlier one kept, as far as it goes: a field that is missing has its default, one that is not known is left out. An object that
-cannot be read counts as if it were not there: the next look is a first one.
+A row has its table as JSON. So a later release reads what an earlier one kept, as far as it goes: a field that is missing has
+its default, one that is not known is left out. An object that cannot be read counts as if it were not there: the next look is a
+first one.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
-from functools import cache, partial
+from functools import partial
 from itertools import chain, islice
-from typing import Any, Literal, cast, get_args, get_origin, get_type_hints
+from typing import Any, cast
 
 import msgspec
 import pyarrow as pa
@@ -38,17 +38,16 @@ Hide = Callable[[str], str]
 _LOG = logging.getLogger(__name__)
 
 TABLES = 10_000
-"""Of an object: two to five megabytes."""
+"""Of an object: some ten megabytes."""
 
-FORMAT = "1"
+FORMAT = "2"
 """One with another number is not read."""
 
 _NAME_DIGITS = 32
 _ID_DIGITS = 12
 _WORST = 10
 
-_OWN = ("name", "log_digest", "data_digest")
-_LEFT_OUT = frozenset({"change"})
+_survey = msgspec.json.Decoder(TableSurvey).decode
 
 
 def name_in(warehouse: Warehouse, path: str) -> str:
@@ -114,15 +113,13 @@ def hidden_names(warehouse: Warehouse) -> HiddenNames:
 # The form of an object: a stream of Arrow, whose schema's metadata say what holds for all of its tables.
 def encoded(rule: str, tables: Mapping[str, SeenTable]) -> bytes:
     """These tables, by name, as one object."""
-    own = {
+    columns: dict[str, Any] = {
         "name": pa.array(tables, pa.string()),
         "log_digest": pa.array([one.digest.log for one in tables.values()], pa.binary()),
         "data_digest": pa.array([one.digest.data for one in tables.values()], pa.binary()),
+        "survey": pa.array([msgspec.json.encode(one.survey) for one in tables.values()], pa.binary()),
     }
-    surveys = [one.survey for one in tables.values()]
-    fields = {name: _column(column, [getattr(each, name) for each in surveys]) for name, column in _columns().items()}
-    table = pa.table(own | fields).replace_schema_metadata({"format": FORMAT, "rule": rule})
-    return stream_bytes(table)
+    return stream_bytes(pa.table(columns).replace_schema_metadata({"format": FORMAT, "rule": rule}))
 
 
 def decoded(data: bytes) -> tuple[str, dict[str, SeenTable]]:
@@ -131,50 +128,13 @@ def decoded(data: bytes) -> tuple[str, dict[str, SeenTable]]:
     said = table.schema.metadata or {}
     if said.get(b"format") != FORMAT.encode():
         raise ValueError(f"its format is {said.get(b'format')!r}, and this release reads {FORMAT}")
-    fields = {name: column for name, column in _columns().items() if name in table.column_names}
-    values = [_values(column, table.column(name)) for name, column in fields.items()]
-    names, logs, datas = (cast("list[Any]", table.column(name).to_pylist()) for name in _OWN)
-    seen = [
-        SeenTable(TableSurvey(**dict(zip(fields, row, strict=True))), TableDigest(log, files))
-        for log, files, *row in zip(logs, datas, *values, strict=True)
-    ]
-    return said.get(b"rule", b"").decode(), dict(zip(names, seen, strict=True))
+    names, logs, datas = (cast("list[Any]", table.column(name).to_pylist()) for name in ("name", "log_digest", "data_digest"))
+    digests = map(TableDigest, logs, datas)
+    return said.get(b"rule", b"").decode(), dict(zip(names, map(SeenTable, _surveys(table), digests), strict=True))
 
 
-@dataclasses.dataclass(frozen=True)
-class _Column:
-    """How a field of `TableSurvey` is kept."""
-
-    hint: Any
-    type: pa.DataType
-    as_json: bool
-
-
-@cache
-def _columns() -> Mapping[str, _Column]:
-    hints = get_type_hints(TableSurvey)
-    return {name: _column_of(hint) for name, hint in hints.items() if name not in _LEFT_OUT}
-
-
-def _column_of(hint: Any) -> _Column:
-    plain = {kind for kind in get_args(hint) if kind is not type(None)} if get_args(hint) else {hint}
-    if get_origin(hint) is Literal or plain == {str}:
-        return _Column(hint, pa.string(), as_json=False)
-    if plain == {int}:
-        return _Column(hint, pa.int64(), as_json=False)
-    return _Column(hint, pa.binary(), as_json=True)
-
-
-def _column(column: _Column, values: Sequence[object]) -> pa.Array[Any]:
-    return pa.array([msgspec.json.encode(value) for value in values] if column.as_json else values, column.type)
-
-
-def _values(column: _Column, kept: pa.ChunkedArray[Any]) -> list[Any]:
-    values = cast("list[Any]", kept.to_pylist())
-    if not column.as_json:
-        return values
-    read = msgspec.json.Decoder(column.hint).decode
-    return [read(value) for value in values]
+def _surveys(table: pa.Table) -> Iterator[TableSurvey]:
+    return map(_survey, cast("list[bytes]", table.column("survey").to_pylist()))
 
 
 def _names(hide: Hide, data: bytes) -> bool:
@@ -192,11 +152,8 @@ def _texts_of_sums(data: bytes) -> Iterator[str]:
 
 
 def _texts_of_look(data: bytes) -> Iterator[str]:
-    kept = _table(data)
-    for name in ("path", "error"):
-        yield from cast("list[str]", kept.column(name).to_pylist())
-    for damage in cast("list[bytes]", kept.column("damage").to_pylist()):
-        yield from (each["detail"] for each in msgspec.json.decode(damage))
+    for one in _surveys(_table(data)):
+        yield from (one.path, one.error, *(each.detail for each in one.damage))
 
 
 def _table(data: bytes) -> pa.Table:

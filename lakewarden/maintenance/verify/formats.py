@@ -65,16 +65,15 @@ def counts_only(data: bytes) -> bool:
 
 
 def surveyed(data: bytes) -> list[str]:
-    """The texts in which what is kept of a survey may name anybody: paths, and what is said of them. In a look these are columns,
-    of which `damage` is JSON; in its sums, which are JSON, the values under these names."""
+    """The texts in which what is kept of a survey may name anybody: paths, and what is said of them. In a look each row has them
+    as JSON, its sums are JSON."""
     if data[:1] == b"{":
         return list(_said(parsed(data), _OF_SURVEYS))
     try:
         rows = pa.ipc.open_stream(pa.BufferReader(data)).read_all().to_pylist()
     except (pa.ArrowException, OSError):
         return []
-    plain = [str(row[name]) for row in rows for name in _OF_SURVEYS if row.get(name)]
-    return plain + [text for row in rows for text in _said(parsed(row.get("damage") or b"[]"), _OF_SURVEYS)]
+    return [text for row in rows for text in _said(parsed(row.get("survey") or b"[]"), _OF_SURVEYS)]
 
 
 def _said(value: object, names: tuple[str, ...]) -> Iterator[str]:

@@ -267,6 +267,63 @@ def _checkpoint_without_its_commit(table: HandWritten) -> None:
     (table.path / log(3)).unlink()
 
 
+def _vector_with(table: HandWritten, **more: object) -> None:
+    """A vector of a file of three rows, with other numbers than its own."""
+    size = (table.path / VECTOR).stat().st_size - 9
+    vector = {"storageType": "u", "pathOrInlineDv": DIGITS, "offset": 1, "sizeInBytes": size, "cardinality": 1, **more}
+    _of_three_rows(table, deletionVector=vector)
+
+
+def _of_three_rows(table: HandWritten, **more: object) -> None:
+    said = table.file("p=d/5.parquet", [1, 2, 3], partition={"p": "d"})["add"]
+    table.commit(4, {"add": {**said, "stats": '{"numRecords":3}', **more}})
+
+
+def _older_checkpoint_emptied(table: HandWritten) -> None:
+    DeltaTable(table.path).create_checkpoint()
+    checkpoint(table).write_bytes(b"")
+
+
+def _below_the_first_commits(table: HandWritten, damage: Callable[[HandWritten], object]) -> None:
+    """Between two checkpoints, of a log whose first commits a cleanup has removed."""
+    table.commit(4, table.file("p=c/4.parquet", [1], partition={"p": "c"}))
+    DeltaTable(table.path).create_checkpoint()
+    for version in (0, 1):
+        (table.path / log(version)).unlink()
+    damage(table)
+
+
+def _checkpoint_saying(table: HandWritten, **more: object) -> None:
+    """Other metadata than the commits."""
+    found = pq.read_table(checkpoint(table))
+    column, place = found.column("metaData"), found.schema.get_field_index("metaData")
+    rows = [row and {**row, **more} for row in column.to_pylist()]
+    pq.write_table(found.set_column(place, "metaData", pa.array(rows, column.type)), checkpoint(table))
+
+
+def _pointer_saying(table: HandWritten, **more: object) -> None:
+    said = json.loads((table.path / LAST).read_text())
+    (table.path / LAST).write_text(json.dumps({**said, **more}))
+
+
+def _days(table: HandWritten) -> None:
+    """Partitions by a date and a number, below a directory that names neither."""
+    kinds = [{**PART[0], "name": "day", "type": "date"}, {**PART[0], "name": "n", "type": "integer"}, PART[1]]
+    for version, values in enumerate(({"day": "2026-01-31", "n": "-4"}, {"day": None, "n": "7"}), 5):
+        table.commit(version, table.file(f"ab/{version}.parquet", [1], partition=values))
+    gone = [remove("p=b/3.parquet"), remove("p=a/1.parquet", vector=json.loads(_last_add(table))["add"]["deletionVector"])]
+    table.commit(4, metadata(kinds, ["day", "n"]), *gone)
+
+
+def _last_add(table: HandWritten) -> str:
+    return (table.path / log(3)).read_text().splitlines()[-1]
+
+
+def _day(table: HandWritten, **values: str | None) -> None:
+    _days(table)
+    table.commit(7, table.file("ab/7.parquet", [1], partition=values))
+
+
 Damage = Callable[[HandWritten], object]
 DAMAGES: list[tuple[str, str, Damage]] = [
     ("hollow", "a file", lambda table: (table.path / "p=b/3.parquet").unlink()),
@@ -282,6 +339,23 @@ DAMAGES: list[tuple[str, str, Damage]] = [
     ("vector-short", "empty", lambda table: (table.path / VECTOR).write_bytes(b"")),
     ("vector-short", "an offset beyond its end", _offset_beyond),
     ("vector-short", "in the log", _short_inline),
+    *(
+        ("vector-short", f"an offset of {offset}", lambda table, n=offset: _vector_with(table, offset=n))
+        for offset in (-1, 0, 1 << 62)
+    ),
+    ("vector-short", "a size below zero", lambda table: _vector_with(table, sizeInBytes=-5)),
+    ("vector-short", "no bytes", lambda table: _vector_with(table, sizeInBytes=0)),
+    ("vector-short", "a sum beyond 64 bits", lambda table: _vector_with(table, offset=1 << 62, sizeInBytes=1 << 62)),
+    ("vector-short", "fewer rows than none", lambda table: _vector_with(table, cardinality=-1)),
+    ("vector-short", "more rows than its file", lambda table: _vector_with(table, cardinality=4)),
+    ("vector-short", "other rows, in the log", lambda table: _of_three_rows(table, deletionVector=inline(bitmap([0]), 2))),
+    (
+        "vector-short",
+        "a row beyond its file, in the log",
+        lambda table: _of_three_rows(table, deletionVector=inline(bitmap([3]), 1)),
+    ),
+    ("size-differs", "no size", lambda table: _of_three_rows(table, size=None)),
+    ("size-differs", "a size below zero", lambda table: _of_three_rows(table, size=-1)),
     ("torn-commit", "cut", lambda table: (table.path / log(4)).write_text('{"add":{"path"')),
     ("torn-commit", "empty", lambda table: (table.path / log(4)).write_text("")),
     ("torn-commit", "no text", lambda table: (table.path / log(4)).write_bytes(b"\xff\xfe\x00")),
@@ -295,6 +369,19 @@ DAMAGES: list[tuple[str, str, Damage]] = [
     ("torn-commit", "a compaction", lambda table: _in_a_compaction(table, '{"add":{"path"')),
     ("torn-commit", "within, between others", lambda table: _cut(table.path / log(3))),
     ("torn-commit", "below the checkpoint", lambda table: _cut(table.path / log(1))),
+    ("torn-commit", "two protocols", lambda table: table.commit(4, *[protocol("deletionVectors")] * 2)),
+    ("torn-commit", "two schemas", lambda table: table.commit(4, metadata(PART, ["p"]), metadata(PART[:1], ["p"]))),
+    (
+        "torn-commit",
+        "between two checkpoints",
+        lambda table: _below_the_first_commits(table, lambda table: _cut(table.path / log(3))),
+    ),
+    ("checkpoint-unreadable", "an older one", _older_checkpoint_emptied),
+    (
+        "checkpoint-unreadable",
+        "one that others are compared with",
+        lambda table: _below_the_first_commits(table, lambda table: _cut(checkpoint(table))),
+    ),
     ("checkpoint-unreadable", "cut", lambda table: _cut(checkpoint(table))),
     ("checkpoint-unreadable", "empty", lambda table: checkpoint(table).write_bytes(b"")),
     ("checkpoint-unreadable", "no Parquet", lambda table: checkpoint(table).write_bytes(b"PAR1" * 20)),
@@ -307,6 +394,22 @@ DAMAGES: list[tuple[str, str, Damage]] = [
     ("checkpoint-contradicts", "a file too few", _checkpoint_without_a_file),
     ("checkpoint-contradicts", "another value", lambda table: _checkpoint_with(table, partitionValues=[("p", "z")])),
     ("checkpoint-contradicts", "other partitions", _checkpoint_by_another_partition),
+    (
+        "checkpoint-contradicts",
+        "a file too few, by an older checkpoint",
+        lambda table: _below_the_first_commits(table, _checkpoint_without_a_file),
+    ),
+    (
+        "checkpoint-contradicts",
+        "other columns",
+        lambda table: _checkpoint_saying(table, schemaString=json.dumps({"type": "struct", "fields": PART[:1]})),
+    ),
+    (
+        "checkpoint-contradicts",
+        "other properties",
+        lambda table: _checkpoint_saying(table, configuration=[("delta.appendOnly", "true")]),
+    ),
+    ("last-checkpoint-wrong", "a number of files", lambda table: _pointer_saying(table, numOfAddFiles=9)),
     ("last-checkpoint-wrong", "an older version", lambda table: (table.path / LAST).write_text('{"version":1,"size":1}')),
     ("last-checkpoint-wrong", "a newer version", lambda table: (table.path / LAST).write_text('{"version":7,"size":1}')),
     ("last-checkpoint-wrong", "parts", lambda table: (table.path / LAST).write_text('{"version":2,"size":1,"parts":3}')),
@@ -321,11 +424,16 @@ DAMAGES: list[tuple[str, str, Damage]] = [
     ("log-gap", "the newest, but for its checkpoint", _checkpoint_without_its_commit),
     ("log-gap", "behind the checkpoint, but for a compaction", _in_a_compaction),
     ("log-gap", "the newest, but for a compaction", lambda table: _lost_newest(table, f"{2:020d}.{3:020d}.compacted.json")),
+    ("log-gap", "the newest, by a name of fewer digits", lambda table: _lost_newest(table, "3.json")),
     ("history-gap", "in the middle", lambda table: (table.path / log(1)).unlink()),
     ("partition-value-nulled", "plain", lambda table: table.commit(4, table.file("p=c/4.parquet", [1], partition={"p": None}))),
     ("partition-value-nulled", "empty", lambda table: table.commit(4, table.file("p=c/4.parquet", [1], partition={"p": ""}))),
     ("partition-value-nulled", "absent", lambda table: table.commit(4, table.file("p=c/4.parquet", [1], partition={}))),
     ("partition-value-nulled", "escaped", _escaped_null),
+    ("partition-value-nulled", "below another directory", lambda table: table.commit(4, table.file("ab/4.parquet", [1]))),
+    ("partition-value-nulled", "no values", lambda table: _of_three_rows(table, partitionValues=None)),
+    ("partition-value-nulled", "no date", lambda table: _day(table, day="x", n="1")),
+    ("partition-value-nulled", "no number", lambda table: _day(table, day="2026-01-31", n="1.5")),
     ("remove-without-vector", "another", lambda table: table.commit(4, remove("p=a/1.parquet", vector=ANOTHER))),
     ("remove-without-vector", "none", lambda table: table.commit(4, remove("p=a/1.parquet"))),
     (
@@ -335,6 +443,17 @@ DAMAGES: list[tuple[str, str, Damage]] = [
     ),
     ("duplicate-live-path", "over two commits", _twice),
     ("duplicate-live-path", "in one commit", _twice_in_one_commit),
+    (
+        "duplicate-live-path",
+        "the same add",
+        lambda table: table.commit(4, *[table.file("p=d/5.parquet", [1], partition={"p": "d"})] * 2),
+    ),
+    ("removes-unknown", "twice in one commit", lambda table: table.commit(4, *[remove("p=b/3.parquet")] * 2)),
+    (
+        "removes-unknown",
+        "what the same commit adds",
+        lambda table: table.commit(4, table.file("p=d/5.parquet", [1], partition={"p": "d"}), remove("p=d/5.parquet")),
+    ),
     ("removes-unknown", "a file of nobody", lambda table: table.commit(4, remove("p=z/9.parquet"))),
     ("removes-unknown", "an overwritten commit", _overwritten),
     ("case-clash", "columns", lambda table: table.commit(4, metadata([*PART, {**PART[1], "name": "ID"}], ["p"]))),

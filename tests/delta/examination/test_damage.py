@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from lakewarden.delta.examination.kinds import KINDS
-from tests.delta.examination.damaged import DAMAGES, PART, Damage, checkpoint, log, look, whole
-from tests.delta.hand_written import HandWritten, add, metadata, protocol, remove
+from tests.delta.examination.damaged import DAMAGES, PART, Damage, _days, checkpoint, log, look, whole
+from tests.delta.hand_written import HandWritten, add, bitmap, inline, metadata, protocol, remove
 
 NOT_DAMAGED = {"history-gap": "sound", "unknown-feature": "unreadable", "unknown-action": "unreadable"}
 
@@ -38,6 +38,17 @@ def test_a_damage_is_found_by_its_name(table: HandWritten, kind: str, how: str, 
     assert {note.kind for note in found.notes} == {kind}, (how, found.notes)
     assert found.verdict == NOT_DAMAGED.get(kind, "damaged")
     assert bool(found.error) is (found.state is None)
+
+
+def test_a_schema_that_is_cut_is_torn(table: HandWritten) -> None:
+    said = metadata(PART, ["p"])
+    table.commit(4, {"metaData": {**said["metaData"], "schemaString": '{"type":"struct","fie'}})
+    found = look(table)
+    assert ([note.kind for note in found.notes], found.verdict, found.error) == (
+        ["torn-commit"],
+        "damaged",
+        "the table has no schema",
+    )
 
 
 def test_what_no_name_fits_is_unreadable(tmp_path: Path) -> None:
@@ -146,6 +157,16 @@ def test_sound_oddities_are_no_damage(table: HandWritten) -> None:
     )
     found = look(table)
     assert (found.notes, found.verdict, found.figures.unnamed_files) == ((), "sound", 0)
+
+
+def test_values_that_fit_their_columns_are_no_damage(table: HandWritten) -> None:
+    """A day, a negative number, NULL; a vector in the log; an add that is written again with other statistics."""
+    _days(table)
+    one = table.file("ab/9.parquet", [1, 2, 3], partition={"day": "2026-02-01", "n": "0"}, vector=inline(bitmap([2]), 1))
+    for version, rows in ((7, 3), (8, None)):
+        table.commit(version, {"add": {**one["add"], "stats": f'{{"numRecords":{rows}}}' if rows else None}})
+    found = look(table, deep=True)
+    assert (found.notes, found.verdict) == ((), "sound")
 
 
 def test_figures(table: HandWritten) -> None:

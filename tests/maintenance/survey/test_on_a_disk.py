@@ -142,7 +142,8 @@ def test_a_log_that_reaches_out_is_named_and_not_followed(tmp_path: Path) -> Non
     secret = tmp_path / "secret.parquet"
     secret.write_bytes(b"x" * 10)
     reaching = HandWritten(tmp_path / "place" / "t")
-    reaching.begin(*(add(path, size=10) for path in ("../../secret.parquet", str(secret), "%2e%2e/%2e%2e/secret.parquet")))
+    reaching.begin(add("../../secret.parquet", size=10), add(str(secret), size=10))
+    reaching.commit(1, add("%2e%2e/%2e%2e/secret.parquet", size=10))
     found = survey(tmp_path / "place")["t"]
     assert {each.kind for each in found.damage} == {"outside-path"}
     assert {found.operations[name].route for name in ("restore", "erase")} == {"refused"}
