@@ -58,9 +58,20 @@ def test_a_flush_says_so_and_flushes_the_others(lake: Lakehouse) -> None:
 
 
 def test_a_flush_of_one_of_its_scopes_says_so(lake: Lakehouse) -> None:
-    table = lake.table(NOTES)
-    lake.warehouse.registry.add(table.table.id, {"ann"})
+    assert [report.outcome for report in lake.flush(NOTES, user="ann")] == ["failed"], "one of whom nothing was flushed yet"
+    lake.warehouse.registry.add(lake.table(NOTES).table.id, {"ann"})
     assert [report.outcome for report in lake.flush(NOTES, user="ann")] == ["failed"]
+
+
+@pytest.mark.parametrize(
+    ("tables", "outcomes"),
+    [([], ["failed", "planned"]), ([NOTES], ["failed"]), ([OTHER], ["planned"])],
+    ids=["all", "it", "other"],
+)
+def test_a_plan_of_a_flush_says_so_where_the_flush_would(lake: Lakehouse, tables: list[str], outcomes: list[str]) -> None:
+    assert [report.outcome for report in lake.run("flush", *tables, dry_run=True)] == outcomes
+    user = {} if tables == [OTHER] else {"user": "ann"}
+    assert [report.outcome for report in lake.run("flush", *(tables or [NOTES]), dry_run=True, **user)] == outcomes[:1]
 
 
 @pytest.mark.parametrize("number", [1, LINKED, INDEXED])

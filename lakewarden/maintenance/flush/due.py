@@ -73,14 +73,20 @@ def plan_flush(warehouse: Warehouse, catalog: Catalog, wanted: Callable[[Scope],
 def unread(
     warehouse: Warehouse, catalog: Catalog, faults: Mapping[str, Terminal], wanted: Callable[[Scope], bool]
 ) -> Iterable[ScopeReport]:
-    """Which scopes of a corrupt log have rows is unknown, so any wanted scope may be one of them."""
+    """Which scopes of a corrupt log have rows is unknown, so any wanted scope may be one of them, also one of a new user."""
     for table in cold_tables(catalog):
-        users = (None, *warehouse.registry.users(table.id)) if table.log_id in faults else ()
-        if any(wanted(Scope(table.name, user)) for user in users):
+        if table.log_id in faults and _is_wanted(warehouse, table, wanted):
             fault, now = fault_of(faults[table.log_id]), warehouse.clock()
             place = warehouse.location(catalog.storages[table.options.storage_id])
             whole = Scope(table.name, None)
             yield ScopeReport(whole, "flush", "failed", place, reason=fault.message, fault=fault, finished_at=now)
+
+
+def _is_wanted(warehouse: Warehouse, table: Table, wanted: Callable[[Scope], bool]) -> bool:
+    """Whether one of the table's scopes is."""
+    if isinstance(wanted, Only):
+        return bool(wanted.names(table.name))
+    return any(wanted(Scope(table.name, user)) for user in (None, *warehouse.registry.users(table.id)))
 
 
 @dataclass(frozen=True)
