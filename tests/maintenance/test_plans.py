@@ -23,7 +23,7 @@ from lakewarden.base.settings import Settings
 from lakewarden.catalog.operations import PLANNABLE, QUEUEABLE, SPECS, Operation, Plannable, Queueable
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.errors import InvalidArgument, Moved, NotFound, Unsupported
-from lakewarden.maintenance.flush.run import Upto, flush_scopes
+from lakewarden.maintenance.flush.run import FlushJob, flush_scopes
 from lakewarden.maintenance.move import procedure as move
 from lakewarden.maintenance.move.run import Mover
 from lakewarden.maintenance.plans import store as plan_store
@@ -364,8 +364,8 @@ def test_a_restore_that_died_behind_its_flush_is_ended(lake: Lakehouse) -> None:
     def run(work: Callable[[Any], Steps[Any]], items: Sequence[SizedWork[Any]]) -> list[Any]:
         return [alone(work(item.work)) for item in items]
 
-    upto = Upto(plan.plan_id, {line.log_id: line.end})
-    flush_scopes(lake.warehouse, run, lambda task: pytest.fail("too large"), {line.scope}.__contains__, upto=upto)
+    job = FlushJob("FL-1", None, plan.plan_id, {line.log_id: line.end})
+    flush_scopes(lake.warehouse, run, lambda task: pytest.fail("too large"), {line.scope}.__contains__, job=job)
     assert _versions(lake)["ann"] == 3
     assert [(report.outcome, report.version) for report in lake.apply(plan)] == [("done", 4)]
     assert strong(lake.table(NOTES), "ann") == {0: "ann 0", 1: "ann 1"}

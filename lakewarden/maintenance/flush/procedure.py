@@ -12,7 +12,7 @@ from lakewarden.catalog.target import check_scope
 from lakewarden.maintenance.compact import CompactOptions
 from lakewarden.maintenance.compact.procedure import PROCEDURE as COMPACT
 from lakewarden.maintenance.flush.due import Only, plan_flush
-from lakewarden.maintenance.flush.run import FlushJob, Upto, flush_scopes
+from lakewarden.maintenance.flush.run import FlushJob, flush_scopes
 from lakewarden.maintenance.maintain import MaintenanceRun, maintain_targets
 from lakewarden.maintenance.plans.standing import standing
 from lakewarden.maintenance.plans.value import Plan
@@ -34,7 +34,8 @@ class Flush(ByScope):
 
     def apply(self, at: Workplace, catalog: Catalog, plan: Plan, job_id: str) -> list[ScopeReport]:
         still = standing(at.warehouse, catalog, plan)
-        return _apply(at, still.lines, plan.plan_id, FlushJob(job_id, catalog)) + still.refused
+        ends = {line.log_id: line.end for line in still.lines if line.end is not None}
+        return _apply(at, still.lines, FlushJob(job_id, catalog, plan.plan_id, ends)) + still.refused
 
 
 def flush_exactly(at: Workplace, scopes: Collection[Scope]) -> list[ScopeReport]:
@@ -94,14 +95,12 @@ def _flush(
     return reports
 
 
-def _apply(at: Workplace, planned: Sequence[ScopePlan], plan_id: str, job: FlushJob) -> list[ScopeReport]:
+def _apply(at: Workplace, planned: Sequence[ScopePlan], job: FlushJob) -> list[ScopeReport]:
     """Flushes the planned rows; later ones stay in the log. Rows that were flushed since count as done."""
     if not planned:
         return []
     lines = {line.scope: line for line in planned}
-    upto = Upto(plan_id, {line.log_id: line.end for line in planned if line.end is not None})
-    run, large = at.engine.run, at.engine.flush_large
-    flushed = flush_scopes(at.warehouse, run, large, Only(lines.keys()), job=job, upto=upto)
+    flushed = flush_scopes(at.warehouse, at.engine.run, at.engine.flush_large, Only(lines.keys()), job=job)
     made = {report.scope: report for report in flushed if report.outcome != "skipped"}
     unread = [report for report in flushed if report.fault and report.scope not in lines]
     now, before = at.warehouse.clock(), "its rows were already flushed"

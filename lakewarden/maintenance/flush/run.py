@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 
@@ -51,20 +51,15 @@ _SCOPE_COST = 32 << 10
 
 
 @dataclass(frozen=True)
-class Upto:
-    """How far to flush the logs, where a plan is applied: by log id, the end of the log when it was planned."""
-
-    plan_id: str
-    ends: Mapping[str, int]
-
-
-@dataclass(frozen=True)
 class FlushJob:
-    """The job that flushes."""
+    """The job that flushes, or applies a plan."""
 
     job_id: str
     catalog: Catalog | None = None
     """As it was just read for the job, which spares a read."""
+    plan_id: str = ""
+    ends: Mapping[str, int] = field(default_factory=dict)
+    """By log id, the end of the log when that was planned: later rows stay there."""
 
 
 def flush_scopes(
@@ -74,21 +69,20 @@ def flush_scopes(
     wanted: Callable[[Scope], bool],
     *,
     job: FlushJob | None = None,
-    upto: Upto | None = None,
     reach: Reach = no_faults,
 ) -> list[ScopeReport]:
     """Flushes the wanted pending scopes in one job; one report a scope, and the log settled when it returns. A table whose
     log is corrupt gets one failed report.
 
-    A scope that fails keeps its rows in the log; the others are done. With `upto`, later rows stay in the log.
+    A scope that fails keeps its rows in the log; the others are done.
     """
     job = job or FlushJob(new_job_id("flush", warehouse.clock, warehouse.new_id))
     catalog = job.catalog or warehouse.catalog.read()
     found = warehouse.logs.views(users_wanted(catalog, wanted))
     views = found.sound
     due = list(due_scopes(catalog, views, wanted))
-    if upto is not None:
-        due = [early for one in due if (early := until(one, upto.ends.get(one.table.log_id, NOTHING))) is not None]
+    if job.plan_id:
+        due = [early for one in due if (early := until(one, job.ends.get(one.table.log_id, NOTHING))) is not None]
     logs = {one.table.log_id: warehouse.log(one.table) for one in due}
     forget_expired(warehouse, catalog, {log_id: view for log_id, view in views.items() if log_id not in logs})
     raise_barriers(warehouse, catalog, views, reach)
@@ -99,9 +93,7 @@ def flush_scopes(
         logs[log_id].make_durable(views[log_id])
     reach("planned")
     due, catalog = registered(warehouse, catalog, views, due)
-    planned, held = _tasks(warehouse, catalog, due, job.job_id)
-    if upto is not None:
-        planned = [replace(task, plan_id=upto.plan_id) for task in planned]
+    planned, held = _tasks(warehouse, catalog, due, job)
     present, refused = _refused(warehouse, planned)
     tasks = [task for task in planned if task.target.scope not in refused]
     held += _failed(planned, refused, warehouse.clock())
@@ -210,7 +202,7 @@ def _deferred(task: FlushTask) -> ScopeReport:
 
 
 def _tasks(
-    warehouse: Warehouse, catalog: Catalog, due: Sequence[PendingScope], job_id: str
+    warehouse: Warehouse, catalog: Catalog, due: Sequence[PendingScope], job: FlushJob
 ) -> tuple[list[FlushTask], list[ScopeReport]]:
     """The tasks, and the scopes that wait for the end of a move or whose floor cannot be read. A table that was
     dropped meanwhile has none."""
@@ -228,7 +220,9 @@ def _tasks(
             held.append(failed_report(warehouse.bare_target(catalog, table, one.scope.user), "flush", error, clock()))
             continue
         where = (warehouse.state.uri, table.log_id)
-        task = FlushTask(target, *where, one.rows, one.end, job_id, flush.attempts, flush.large_scope_bytes, clock)
+        task = FlushTask(
+            target, *where, one.rows, one.end, job.job_id, flush.attempts, flush.large_scope_bytes, clock, job.plan_id
+        )
         tasks.append(replace(task, kept_seconds=warehouse.retention_of(table)))
     return tasks, held
 

@@ -14,7 +14,7 @@ from lakewarden.log.position import NOTHING
 from lakewarden.log.table_log import TableLog
 from lakewarden.log.view import LogView
 from lakewarden.maintenance.flush.due import Only
-from lakewarden.maintenance.flush.run import FlushJob, Upto, flush_scopes
+from lakewarden.maintenance.flush.run import FlushJob, flush_scopes
 from lakewarden.maintenance.maintain import MaintenanceRun, TableMaintenance, maintain_targets
 from lakewarden.maintenance.plans.standing import standing
 from lakewarden.maintenance.plans.value import Plan
@@ -160,10 +160,9 @@ class TableRewind:
         return [*failed.values(), *maintain_targets(self.run, ready)]
 
     def _flushed(self, scopes: Collection[Scope]) -> list[ScopeReport]:
-        at, plan_id = self.run.at, self.run.plan_id
-        upto = Upto(plan_id, {self.view.log_id: self._end}) if plan_id else None
-        flush, large = at.engine.run, at.engine.flush_large
-        return flush_scopes(at.warehouse, flush, large, Only(scopes), job=FlushJob(self.run.job_id, self.run.catalog), upto=upto)
+        at, run = self.run.at, self.run
+        job = FlushJob(run.job_id, run.catalog, run.plan_id, {self.view.log_id: self._end})
+        return flush_scopes(at.warehouse, at.engine.run, at.engine.flush_large, Only(scopes), job=job)
 
     def _discard(self, targets: Sequence[ScopeTarget]) -> list[ScopeReport]:
         """Restores and drops pending rows: the restoring commit itself settles them, so a flush that has read them is refused."""

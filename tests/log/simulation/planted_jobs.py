@@ -16,7 +16,7 @@ from lakewarden.catalog.target import ScopeTarget
 from lakewarden.log.objects.log_view import ListedLogView
 from lakewarden.log.position import NOTHING
 from lakewarden.maintenance.flush import run as flush
-from lakewarden.maintenance.flush.run import flush_scopes
+from lakewarden.maintenance.flush.run import FlushJob, flush_scopes
 from lakewarden.maintenance.flush_task import FlushTask
 from lakewarden.maintenance.maintain import MaintenanceRun, maintain_targets
 from lakewarden.maintenance.restore import RestoreOptions
@@ -50,8 +50,8 @@ _held: dict[object, list[tuple[str, str]]] = {}
 """By process, the logs and users of the last job that were held."""
 
 
-def _remembers_held(house: Warehouse, catalog: Any, due: Any, job_id: str) -> tuple[list[FlushTask], list[ScopeReport]]:
-    tasks, held = _tasks(house, catalog, due, job_id)
+def _remembers_held(house: Warehouse, catalog: Any, due: Any, job: FlushJob) -> tuple[list[FlushTask], list[ScopeReport]]:
+    tasks, held = _tasks(house, catalog, due, job)
     scopes = {report.scope for report in held}
     _held[getcurrent()] = [(one.table.log_id, one.rows.user) for one in due if one.scope in scopes]
     return tasks, held
