@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakewarden.base.clock import to_millis
+from lakewarden.base.portions import portions
 from lakewarden.base.scope import Scope, TableName
 from lakewarden.catalog.model import Table, TableSchema
 from lakewarden.catalog.target import ScopeTarget
@@ -95,23 +96,9 @@ def judge_keys(looks: Sequence[ScopeUnderCheck], spark: SparkResource, spark_abo
 
     A scope of more than `spark_above` bytes is read by Spark, the others by this process, without Lakewarden's own readers.
     """
-    judgments = [_judge_group(group, spark, spark_above) for group in _groups(looks, spark_above)]
+    judgments = [_judge_group(group, spark, spark_above) for group in portions(looks, lambda look: look.bytes, spark_above)]
     failed = {user: why for one in judgments for user, why in one.failed.items()}
     return Judgment([verdict for one in judgments for verdict in one.verdicts], failed)
-
-
-def _groups(looks: Sequence[ScopeUnderCheck], most: int) -> Iterator[Sequence[ScopeUnderCheck]]:
-    """Groups of at most so many bytes; a scope that has more is a group of its own."""
-    group: list[ScopeUnderCheck] = []
-    size = 0
-    for look in looks:
-        if group and size + look.bytes > most:
-            yield group
-            group, size = [], 0
-        group.append(look)
-        size += look.bytes
-    if group:
-        yield group
 
 
 def _judge_group(looks: Sequence[ScopeUnderCheck], spark: SparkResource, spark_above: int) -> Judgment:

@@ -22,6 +22,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import HTTPConnection
 
 from lakewarden.base.json_values import json_row
+from lakewarden.base.portions import portions
 from lakewarden.base.setting_sections import ServeSettings
 from lakewarden.client import Lakehouse
 from lakewarden.errors import InvalidArgument, LakewardenError, StorageUnavailable, Transient
@@ -282,7 +283,7 @@ class LiveStream:
         while True:
             batch = await self._next()
             await self._confirm(_CONFIRMED_IDLE_SECONDS if batch.empty else _CONFIRMED_SECONDS)
-            for messages in _in_parts(batch, self._wire.together):
+            for messages in portions(batch, lambda message: len(message.body), self._wire.together):
                 await self._within(self._wire.send(messages))
                 if messages[-1].place is not None:
                     self._place = messages[-1].place
@@ -325,19 +326,6 @@ class LiveStream:
             async with asyncio.timeout(min(_LAST_SECONDS, self._settings.slow_seconds)):
                 await self._wire.send([message])
                 await self._wire.close(status)
-
-
-def _in_parts(batch: EventBatch, together: int) -> Iterator[list[LiveMessage]]:
-    part: list[LiveMessage] = []
-    size = 0
-    for message in batch:
-        if part and size + len(message.body) > together:
-            yield part
-            part, size = [], 0
-        part.append(message)
-        size += len(message.body)
-    if part:
-        yield part
 
 
 async def _cancelled(task: asyncio.Task[Any]) -> None:

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from lakewarden.base.clock import Clock, random_id
+from lakewarden.base.portions import portions
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.commit_log.commits import Between
 from lakewarden.delta.commit_log.committing import check_held
@@ -102,15 +103,7 @@ class Revise:
 def _together_read(files: Iterable[DataFile], most: int) -> Iterator[tuple[DataFile, ...]]:
     """Files of one partition, up to so many bytes or one that has more: small ones are read, and written again, together."""
     for there in by_partition(files).values():
-        found: list[DataFile] = []
-        size = 0
-        for file in there:
-            if found and size + file.size > most:
-                yield tuple(found)
-                found, size = [], 0
-            found.append(file)
-            size += file.size
-        yield tuple(found)
+        yield from map(tuple, portions(there, lambda file: file.size, most))
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from itertools import chain
 from lakewarden.base.attempts import Attempts
 from lakewarden.base.clock import NewId
 from lakewarden.base.faults import Reach, no_faults
+from lakewarden.base.portions import portions
 from lakewarden.base.setting_sections import LogSettings
 from lakewarden.errors import NotDurable, StorageUnavailable
 from lakewarden.log.chunk import RowRange
@@ -93,17 +94,8 @@ def _copied(store: ObjectStore, moved: Sequence[Sequence[RowRange]], tiny: Mappi
 
 
 def _portions(chunks: Iterator[CarriedChunk], max_bytes: int) -> Iterator[list[CarriedChunk]]:
-    portion: list[CarriedChunk] = []
-    size = 0
-    for chunk in chunks:
-        # A single chunk beyond the bound makes an object of its own: a chunk is never split.
-        if portion and size + len(chunk.data) > max_bytes:
-            yield portion
-            portion, size = [], 0
-        portion.append(chunk)
-        size += len(chunk.data)
-    if portion:
-        yield portion
+    """A chunk is never split."""
+    return portions(chunks, lambda chunk: len(chunk.data), max_bytes)
 
 
 def settle(
