@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from functools import wraps
 from typing import NamedTuple, ParamSpec, TypeVar, cast
 
 from lakewarden.base import exact_json
+from lakewarden.base.threads import within
 from lakewarden.errors import InvalidArgument
 
 P = ParamSpec("P")
@@ -30,14 +31,9 @@ _WHOLE = range(-(1 << 63), 1 << 64)
 _CURRENT: ContextVar[str] = ContextVar("commit_metadata", default="")
 
 
-@contextmanager
-def carrying(text: str) -> Iterator[None]:
+def carrying(text: str) -> AbstractContextManager[None]:
     """What this thread writes in the block carries this metadata, as `metadata_text` returns it; none where it is empty."""
-    token = _CURRENT.set(text)
-    try:
-        yield
-    finally:
-        _CURRENT.reset(token)
+    return within(_CURRENT, text)
 
 
 @contextmanager

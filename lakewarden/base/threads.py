@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextvars import copy_context
+from contextlib import contextmanager
+from contextvars import ContextVar, copy_context
 from typing import ParamSpec, TypeVar
 
 P = ParamSpec("P")
@@ -21,6 +22,16 @@ class Threads(ThreadPoolExecutor):
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         context = copy_context()
         return super().submit(lambda: context.run(fn, *args, **kwargs))
+
+
+@contextmanager
+def within(variable: ContextVar[T], value: T) -> Iterator[None]:
+    """The variable has the value in the block, for this thread and those that work for it."""
+    before = variable.set(value)
+    try:
+        yield
+    finally:
+        variable.reset(before)
 
 
 def at_once(work: Callable[[T], R], items: Iterable[T], threads: int = _THREADS) -> list[R]:

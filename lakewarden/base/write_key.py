@@ -5,11 +5,12 @@ So whoever finds a write without an answer can look whether it was done (`serve.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from math import inf
+
+from lakewarden.base.threads import within
 
 PARAMETER = "idempotency"
 """Under which the commit of a direct write has the key, among its parameters."""
@@ -48,14 +49,9 @@ class WriteKey:
 _CURRENT: ContextVar[WriteKey | None] = ContextVar("write_key", default=None)
 
 
-@contextmanager
-def carrying(key: WriteKey) -> Iterator[None]:
+def carrying(key: WriteKey) -> AbstractContextManager[None]:
     """What this thread writes in the block carries the key."""
-    token = _CURRENT.set(key)
-    try:
-        yield
-    finally:
-        _CURRENT.reset(token)
+    return within(_CURRENT, key)
 
 
 def carried() -> str:

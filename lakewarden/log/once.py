@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Literal, NamedTuple, cast, get_args
 
+from lakewarden.base.threads import within
 from lakewarden.errors import FailedPrecondition, InvalidArgument, LostPlace
 
 _DIGITS = 24
@@ -112,14 +113,9 @@ def writer_key(writer: str) -> str:
 _TOKEN: ContextVar[int | None] = ContextVar("stream_token", default=None)
 
 
-@contextmanager
-def fenced(token: int) -> Iterator[None]:
+def fenced(token: int) -> AbstractContextManager[None]:
     """What this thread writes in the block is refused with `LostPlace` once the table's fence is higher than the token."""
-    before = _TOKEN.set(token)
-    try:
-        yield
-    finally:
-        _TOKEN.reset(before)
+    return within(_TOKEN, token)
 
 
 carried_token = _TOKEN.get

@@ -10,11 +10,12 @@ from __future__ import annotations
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from typing import Literal, TypeVar
 
 from lakewarden.base.setting_sections import PricesSettings
+from lakewarden.base.threads import within
 
 Kind = Literal["GET", "HEAD", "LIST", "PUT", "CREATE", "DELETE", "OPEN"]
 
@@ -67,21 +68,13 @@ _TABLE: ContextVar[str] = ContextVar("table", default="")
 def metered() -> Iterator[Account]:
     """Counts what is requested inside the block, by this thread and those that work for it, in an account of its own too."""
     account = Account()
-    token = _ACCOUNTS.set((*_ACCOUNTS.get(), account))
-    try:
+    with within(_ACCOUNTS, (*_ACCOUNTS.get(), account)):
         yield account
-    finally:
-        _ACCOUNTS.reset(token)
 
 
-@contextmanager
-def of_table(table_id: str) -> Iterator[None]:
+def of_table(table_id: str) -> AbstractContextManager[None]:
     """Requests inside the block are for this table."""
-    token = _TABLE.set(table_id)
-    try:
-        yield
-    finally:
-        _TABLE.reset(token)
+    return within(_TABLE, table_id)
 
 
 def count_for(table_id: str) -> None:
