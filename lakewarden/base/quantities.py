@@ -1,10 +1,14 @@
-"""Quantities as people write and read them: numbers of bytes, and lengths of time."""
+"""Quantities as people write and read them: numbers of bytes, and lengths of time. Portions of a bounded quantity."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
 
 from lakewarden.errors import InvalidArgument
+
+T = TypeVar("T")
 
 _STEP = 1024
 _BYTES = re.compile(r"(?:^|_)bytes(?:_|$)|Bytes$")
@@ -57,3 +61,17 @@ def seconds_of(option: str, text: str) -> int | float:
 def text_of(seconds: float) -> str:
     """As `seconds_of` reads it: `90 s`, or `500 ms`."""
     return f"{seconds:.0f} s" if seconds == int(seconds) else f"{round(seconds * 1000)} ms"
+
+
+def portions(items: Iterable[T], size_of: Callable[[T], int], most: int) -> Iterator[list[T]]:
+    """The items in their order, in portions of at most so much together; one that has more is a portion of its own."""
+    portion: list[T] = []
+    size = 0
+    for item in items:
+        if portion and size + size_of(item) > most:
+            yield portion
+            portion, size = [], 0
+        portion.append(item)
+        size += size_of(item)
+    if portion:
+        yield portion

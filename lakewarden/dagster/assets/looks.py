@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakewarden.base.clock import to_millis
-from lakewarden.base.portions import portions
+from lakewarden.base.quantities import portions
 from lakewarden.base.scope import Scope, TableName
 from lakewarden.catalog.model import Table, TableSchema
 from lakewarden.catalog.target import ScopeTarget

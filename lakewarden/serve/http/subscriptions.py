@@ -22,7 +22,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import HTTPConnection
 
 from lakewarden.base.json_values import json_row
-from lakewarden.base.portions import portions
+from lakewarden.base.quantities import portions
 from lakewarden.base.setting_sections import ServeSettings
 from lakewarden.client import Lakehouse
 from lakewarden.errors import InvalidArgument, LakewardenError, StorageUnavailable, Transient

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from lakewarden.base.clock import Clock, random_id
-from lakewarden.base.portions import portions
+from lakewarden.base.quantities import portions
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.commit_log.commits import Between
 from lakewarden.delta.commit_log.committing import check_held

@@ -14,7 +14,7 @@ from itertools import chain
 from lakewarden.base.attempts import Attempts
 from lakewarden.base.clock import NewId
 from lakewarden.base.faults import Reach, no_faults
-from lakewarden.base.portions import portions
+from lakewarden.base.quantities import portions
 from lakewarden.base.setting_sections import LogSettings
 from lakewarden.errors import NotDurable, StorageUnavailable
 from lakewarden.log.chunk import RowRange
