@@ -115,10 +115,7 @@ def refresh_manifest(target: ScopeTarget, table: ScopeTable, now: datetime) -> b
 
 def _is_right(target: ScopeTarget, table: ScopeTable) -> bool:
     """Whether the manifest is of this version, and keeps it where it can be kept."""
-    try:
-        text = open_store(target.location).get(NAME)
-    except Missing:
-        return False
+    text = _text(open_store(target.location))
     if _parsed(text).get("delta_version") != table.version:
         return False
     if not target.manifest_key or not table.can_be_kept or not table.digest or len(table.files()) > MOST_LISTED:
@@ -137,7 +134,7 @@ class Manifest:
 
 def read_manifest(location: Location) -> Manifest | None:
     """Reads the manifest beside a table; None when it is missing or cannot be read."""
-    found = _read(open_store(location))
+    found = _parsed(_text(open_store(location)))
     version, segments = found.get("delta_version"), found.get("segments")
     if not isinstance(version, int) or not isinstance(segments, list):
         return None
@@ -149,9 +146,8 @@ def read_manifest(location: Location) -> Manifest | None:
 
 def shown_manifest(location: Location) -> str | None:
     """Returns the manifest beside a table without what is kept in it for Lakewarden itself; None when there is none."""
-    try:
-        text = open_store(location).get(NAME)
-    except Missing:
+    text = _text(open_store(location))
+    if not text:
         return None
     found = _parsed(text)
     if not any(name in found for name in _KEPT):
@@ -179,7 +175,8 @@ def _schema_versions(store: ObjectStore, target: ScopeTarget, files: tuple[DataF
     """Returns the schema version of each file: known, or from the last manifest, or from the footer."""
     if len(target.schemas) == 1:
         return dict.fromkeys((file.path for file in files), target.schema.version)
-    known = _recorded(_read(store)) | {file.path: file.schema_version for file in files if file.schema_version is not None}
+    told = {file.path: file.schema_version for file in files if file.schema_version is not None}
+    known = _recorded(_parsed(_text(store))) | told
     return {file.path: known.get(file.path) or _from_footer(store, file.path) for file in files}
 
 
@@ -188,11 +185,12 @@ def _from_footer(store: ObjectStore, path: str) -> int:
     return open_file(store, path).footer.schema_version or 1
 
 
-def _read(store: ObjectStore) -> dict[str, object]:
+def _text(store: ObjectStore) -> bytes:
+    """Empty where it is missing."""
     try:
-        return _parsed(store.get(NAME))
+        return store.get(NAME)
     except Missing:
-        return {}
+        return b""
 
 
 def _parsed(text: bytes) -> dict[str, object]:

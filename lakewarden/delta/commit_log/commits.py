@@ -90,13 +90,11 @@ def between(store: ObjectStore, since: int, newest: int) -> Between:
     """Reads the commits after version `since`, up to `newest`."""
     removed: set[str] = set()
     partitions: dict[Partition, None] = {}
-    bar = ""
+    bar, log = "", CommitLog(store)
     for version in range(since + 1, newest + 1):
-        try:
-            text = store.get(commit_name(version))
-        except Missing:
+        commit = log.read(version)
+        if commit is None:
             return Between(frozenset(), (), f"version {version} is no longer in the log")
-        commit = read_commit(version, text)
         bar = bar or _bar(commit)
         for action in commit.actions:
             if action.remove is not None:
