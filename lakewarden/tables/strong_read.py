@@ -96,20 +96,21 @@ class ColdRows:
 
 def where_it_lies(place: Place, read: Callable[[ScopeTarget], tuple[T, bool]]) -> T:
     """Returns what `read` finds at the scope's place. `read` also says whether that is certain: if not, or if it fails, the scope
-    may have been moved since its place was looked up, and then it is read again at its new place.
+    may have been moved since its place was looked up, and then it is read again at its new place. So it is where it fails and the
+    table was altered: the scope may have columns that the first look did not know.
 
     Raises:
-        Whatever `read` raises for a scope that was not moved.
+        Whatever `read` raises for a scope that was neither moved nor altered.
     """
     target = place()
-    attempts = Attempts(20, f"{target.scope} was moved", "while it was read", "read again")
+    attempts = Attempts(20, f"{target.scope} was moved or altered", "while it was read", "read again")
     while True:
         attempts.next()
         try:
             found, sure = read(target)
         except (LakewardenError, Missing):
             now = place()
-            if now.location == target.location:
+            if now.location == target.location and now.schemas == target.schemas:
                 raise
         else:
             if sure or (now := place()).location == target.location:
