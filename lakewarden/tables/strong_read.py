@@ -96,8 +96,7 @@ class ColdRows:
 
 def where_it_lies(place: Place, read: Callable[[ScopeTarget], tuple[T, bool]]) -> T:
     """Returns what `read` finds at the scope's place. `read` also says whether that is certain: if not, or if it fails, the scope
-    may have been moved since its place was looked up, and then it is read again at its new place. So it is where it fails and the
-    table was altered: the scope may have columns that the first look did not know.
+    may have been moved since its place was looked up, or been given columns by an ALTER, and then it is read again as it is now.
 
     Raises:
         Whatever `read` raises for a scope that was neither moved nor altered.

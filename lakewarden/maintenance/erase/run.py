@@ -368,4 +368,4 @@ def _certificate(
 def _left(searched: SearchResult) -> Conflict:
     first = searched.findings[0]
     more = f" and {len(searched.findings) - 1} more" if len(searched.findings) > 1 else ""
-    return Conflict(f"not everything is gone: {first.what} ({first.uri}){more}; the user stays closed: erase again, and remove by hand what is named then")
+    return Conflict(f"not everything is gone: {first.what} ({first.uri}){more}; the user stays closed: remove it and erase again")
