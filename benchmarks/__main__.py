@@ -84,8 +84,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "names", nargs="*", choices=[*NAMES, "all"], default=["all"], help="what to measure; all where none is named"
     )
     parser.add_argument("--scale", choices=list(SCALES), default="full", help="only figures of scale full go into the page")
-    parser.add_argument("--place", type=Path, help="directory for the data, on the disk that is to be measured; removed again")
+    parser.add_argument("--place", type=Path, help="directory for the data, on the disk that is to be measured")
     given = parser.parse_args(arguments)
+    if given.place is not None:
+        given.place.mkdir(parents=True, exist_ok=True)
     for name in _BY_DEFAULT if "all" in given.names else given.names:
         with tempfile.TemporaryDirectory(prefix="lakewarden-bench-", dir=given.place) as place:
             section = measure(name, SCALES[given.scale], Path(place))

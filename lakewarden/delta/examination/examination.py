@@ -7,7 +7,7 @@ in the order log, object, log, before it is said.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -73,6 +73,10 @@ class Examination:
 class _Look:
     """One look at a log and a listing."""
 
+    listed: TableListing
+    """As it was handed over."""
+    listing: TableListing
+    """Without what is as good as gone."""
     state: LogState | None
     notes: tuple[Note, ...]
     """All but those on files and vectors that the listing lacks."""
@@ -97,13 +101,12 @@ def examine(location: Location, listing: TableListing, store: ObjectStore | None
     """
     store = store or open_store(location)
     try:
-        listing = without_emptied(location, listing, store)
         look = _look(location, listing, store, deep=deep, by_checksum=not deep)
         if look.suspects or any(note.damaging for note in look.notes) or look.error:
-            listing, look = _again(location, listing, look, store, deep=deep)
+            look = _again(location, look, store, deep=deep)
     except Unsupported as error:
         return Examination(None, (), "unreadable", error=error.message)
-    state = look.state
+    state, listing = look.state, look.listing
     notes = (*look.notes, *of_suspects(look.suspects, 0 if state is None else state.files.num_rows))
     if deep and state is not None:
         notes = (*notes, *of_contents(state, listing.files))
@@ -114,14 +117,14 @@ def examine(location: Location, listing: TableListing, store: ObjectStore | None
     return Examination(state, notes, verdict, figures, "log" if look.found is not None else "checksum", reason)
 
 
-def _look(location: Location, listing: TableListing, store: ObjectStore, *, deep: bool, by_checksum: bool) -> _Look:
-    if len(listing.log) > MOST_LOG_OBJECTS:
-        raise Unsupported(f"the log has {len(listing.log):,} objects; at most {MOST_LOG_OBJECTS:,} are looked at")
-    log = LogObjects(location, store)
+def _look(location: Location, listed: TableListing, store: ObjectStore, *, deep: bool, by_checksum: bool) -> _Look:
+    if len(listed.log) > MOST_LOG_OBJECTS:
+        raise Unsupported(f"the log has {len(listed.log):,} objects; at most {MOST_LOG_OBJECTS:,} are looked at")
+    log, listing = LogObjects(location, store), without_emptied(location, listed, store)
     # requests are what a checksum saves, and a disk has none
     checksum = read_checksum(log, listing, alone=by_checksum and not log.on_disk)
     if checksum is not None and checksum.state is not None:
-        return _with_files(checksum.state, _of_names(listing), listing, None)
+        return _with_files(_Look(listed, listing, checksum.state, (*_of_names(listing),), (), None))
     found = LogWalk(log, listing.log_files).newest()
     # beside a checksum the pointer would be a request above the bound of a first look
     pointer = read_pointer(log, listing) if checksum is None or log.on_disk or not by_checksum else None
@@ -134,7 +137,7 @@ def _look(location: Location, listing: TableListing, store: ObjectStore, *, deep
         notes += found.trail.notes()
         if checksum is not None and not any(note.damaging for note in notes):
             notes += of_checksum(checksum, found.state, listing)
-    look = _with_files(found.state, notes, listing, found)
+    look = _with_files(_Look(listed, listing, found.state, tuple(notes), (), found, found.error))
     if pointer is None:
         return look
     is_well = not look.suspects and not any(note.damaging for note in look.notes)
@@ -148,63 +151,56 @@ def _of_names(listing: TableListing) -> Iterator[Note]:
     yield from lost_commits(listing)
 
 
-def _with_files(state: LogState | None, notes: Iterable[Note], listing: TableListing, found: NewestVersion | None) -> _Look:
-    """What the log shows, and what the live files of its version do beside a listing."""
-    odd, every = list[SuspectObject](), [*notes]
+def _with_files(look: _Look) -> _Look:
+    """The same with what the live files of its version show beside the listing."""
+    state, listed = look.state, look.listing.files
+    odd, every = list[SuspectObject](), [*look.notes]
     if state is not None:
         vectors, needed = of_vectors(state)
-        odd += suspects(state, listing.files, needed)
-        every += [*of_live(state, listing.files), *vectors, *of_schema(state.metadata)]
+        odd += suspects(state, listed, needed)
+        every += [*of_live(state, listed), *vectors, *of_schema(state.metadata)]
         every += (Note("unknown-feature", name) for name in unknown_features(state.protocol))
         every += (Note("unknown-action", name) for name in sorted(state.unknown))
     once = {(note.kind, note.versions or note.detail): note for note in reversed(every)}
-    return _Look(state, tuple(reversed(once.values())), tuple(odd), found, "" if found is None else found.error)
+    return replace(look, notes=tuple(reversed(once.values())), suspects=tuple(odd))
 
 
-def _again(
-    location: Location, listing: TableListing, first: _Look, store: ObjectStore, *, deep: bool
-) -> tuple[TableListing, _Look]:
+def _again(location: Location, first: _Look, store: ObjectStore, *, deep: bool) -> _Look:
     """The second look: at the log as it is now, then at each suspect, then at the log once more.
 
     A file that was missing while its version was the newest one before and after is gone. One that a commit removed meanwhile is
     not, and what a commit added meanwhile was not looked at: it is no suspect.
     """
-    listing, look = _settled(location, listing, first, store, deep=deep)
+    look = _settled(location, first, store, deep=deep)
     missing = _still(store, look.suspects)
     if missing:
-        _, later = _follow(location, listing, look, store, deep=deep)
-        named = {each.file for each in later.suspects}
+        named = {each.file for each in _follow(location, look, store, deep=deep).suspects}
         missing = [each for each in missing if each.file in named]
-    return listing, replace(look, suspects=tuple(missing))
+    return replace(look, suspects=tuple(missing))
 
 
-def _settled(
-    location: Location, listing: TableListing, look: _Look, store: ObjectStore, *, deep: bool
-) -> tuple[TableListing, _Look]:
+def _settled(location: Location, look: _Look, store: ObjectStore, *, deep: bool) -> _Look:
     """A look whose notes stand: nothing of the log moved while it was read, or the look before found the same.
 
     A writer may write an object of the log between its listing and the reading of another that names it.
     """
     for _ in range(_MOST_LOOKS):
-        moved, again = _follow(location, listing, look, store, deep=deep)
+        again = _follow(location, look, store, deep=deep)
         if again is look:
-            return listing, look
+            return look
         before = {(note.kind, note.versions) for note in look.notes}
         stand = tuple(note for note in again.notes if not note.damaging or (note.kind, note.versions) in before)
-        listing, look = moved, again
+        look = again
         if len(stand) == len(again.notes):
             break
-    return listing, replace(look, notes=stand)
+    return replace(look, notes=stand)
 
 
-def _follow(
-    location: Location, listing: TableListing, look: _Look, store: ObjectStore, *, deep: bool
-) -> tuple[TableListing, _Look]:
+def _follow(location: Location, look: _Look, store: ObjectStore, *, deep: bool) -> _Look:
     """The same look where the log has not moved, else a new one."""
-    moved = without_emptied(location, listing.with_log(store.list(LOG)), store)
-    if look.found is not None and moved.log == listing.log:
-        return listing, look
-    return moved, _look(location, moved, store, deep=deep, by_checksum=False)
+    moved = look.listed.with_log(store.list(LOG))
+    is_same = look.found is not None and moved.log == look.listed.log
+    return look if is_same else _look(location, moved, store, deep=deep, by_checksum=False)
 
 
 def _still(store: ObjectStore, odd: Collection[SuspectObject]) -> list[SuspectObject]:

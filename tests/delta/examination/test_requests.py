@@ -13,6 +13,7 @@ import pytest
 from deltalake import DeltaTable
 
 from lakewarden.base.connection import Location
+from lakewarden.delta.commit_log.stamp import ERASE, CommitStamp
 from lakewarden.delta.examination.examination import Examination, examine
 from lakewarden.delta.examination.listing import TableListing
 from lakewarden.storage.meter import metered
@@ -86,6 +87,24 @@ def test_a_whole_checksum_is_all_that_is_read(table: HandWritten, copied: Callab
     # its one tombstone is of the commit behind the checkpoint; that of the dead file has left the checkpoint
     assert (by_log.figures.unnamed_files, by_log.figures.tombstones) == (1, 1)
     assert by_log.figures.dead_bytes == seen.figures.dead_bytes
+
+
+def test_the_fence_above_emptied_commits_is_read_once(table: HandWritten, copied: Callable[[HandWritten], Copy]) -> None:
+    """Where the table has a damage, too, for which it is looked at twice: its log has not moved."""
+    table.commit(2, {"commitInfo": {"userMetadata": CommitStamp("job", ERASE).text()}})
+    for version in (0, 1):
+        (table.path / log(version)).write_bytes(b"")
+    copy = copied(table)
+    seen, spent = copy.look()
+    # the fence, the checkpoint, the pointer, the commit behind it
+    assert (seen.verdict, seen.figures.oldest_version, spent) == ("sound", 2, {"GET": 4})
+    copy.store.delete(["p=b/3.parquet"])
+    found = TableListing.of(copy.store.list(""))
+    with metered() as account:
+        seen = examine(copy.location, found)
+    # the log listed around the question for the file, by one key
+    spent = {kind: account.total()[kind] for kind in ("GET", "LIST")}
+    assert ([note.kind for note in seen.notes], spent) == (["hollow"], {"GET": 5, "LIST": 2})
 
 
 def test_a_damage_beside_a_checksum_costs_a_second_look_and_is_found(
