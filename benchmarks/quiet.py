@@ -28,7 +28,7 @@ from lakewarden.base.clock import system_clock, to_millis
 from lakewarden.base.scope import Scope, TableName
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.catalog.state.floor import floor_at
-from lakewarden.catalog.state.floor_entries import NEVER, SCHEMA, KnownScopes
+from lakewarden.catalog.state.floor_entries import AMOUNTS, NEVER, SCHEMA, KnownScopes
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.client import Lakehouse
 from lakewarden.storage import local
@@ -113,9 +113,10 @@ def _quiet(marks: np.ndarray[tuple[int], np.dtype[np.bytes_]], target: ScopeTarg
         "optimized": PackRule(target.target_file_size, target.rules.min_gain).number,
         "dead_since": NEVER,
         "log_since": NEVER,
+        **dict.fromkeys(AMOUNTS, 0),
     }
     hashes = pa.Array.from_buffers(SCHEMA.field("scope").type, len(marks), [None, pa.py_buffer(marks.tobytes())])
-    numbers = {name: pa.array(np.full(len(marks), value)) for name, value in noted.items()}
+    numbers = {name: pa.array(np.full(len(marks), value), SCHEMA.field(name).type) for name, value in noted.items()}
     return KnownScopes(pa.table({"scope": hashes, "forgotten": pa.array(np.zeros(len(marks), np.bool_)), **numbers}))
 
 

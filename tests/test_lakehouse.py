@@ -147,10 +147,10 @@ def test_a_table_that_cannot_be_opened_hides_no_other_in_the_status(lake: Lakeho
         ("rows:3", 2, 10_000, None),
         ("rows:3", 3, 0, "3 pending rows of rows:3"),
         ("interval:60", 500, 59, None),
-        ("interval:60", 1, 60, "oldest row 60 s old of interval:60"),
+        ("interval:60", 1, 60, "oldest row 1 min old of interval:60"),
         ("rows:3,interval:60", 2, 59, None),
         ("rows:3,interval:60", 3, 0, "3 pending rows of rows:3"),
-        ("rows:3,interval:60", 1, 61, "oldest row 61 s old of interval:60"),
+        ("rows:3,interval:60", 1, 61, "oldest row 1 min 1 s old of interval:60"),
         (None, 1_000, 1_000_000, None),
     ],
 )

@@ -75,3 +75,12 @@ def portions(items: Iterable[T], size_of: Callable[[T], int], most: int) -> Iter
         size += size_of(item)
     if portion:
         yield portion
+
+
+def lasting(seconds: float) -> str:
+    """`12 s`, `3 h 20 min`, `5 d`: whole seconds in the largest unit of which there is one, and the next."""
+    for size, unit, part, smaller in ((86_400, "d", 3_600, "h"), (3_600, "h", 60, "min"), (60, "min", 1, "s")):
+        if seconds >= size:
+            more = int(seconds % size) // part
+            return f"{int(seconds) // size:,} {unit}" + (f" {more} {smaller}" if more else "")
+    return f"{int(seconds)} s"

@@ -251,10 +251,7 @@ def warehouse_row(fleet: Fleet) -> dict[str, Figure]:
         "debt": _debt(fleet.debt),
         "week": _week(fleet.week),
         "surveys": [msgspec.to_builtins(one) | {"at": one.looked_at} for one in fleet.surveys],
-        "schedules": [
-            {"name": one.name, "kind": one.kind, "every": one.every, "on": one.on, "last_at": one.last_time, "last": one.last}
-            for one in fleet.schedules
-        ],
+        "schedules": [msgspec.to_builtins(one) | {"last_at": one.last_time} for one in fleet.schedules],
         "schedules_at": fleet.schedules_at,
         "prices": msgspec.to_builtins(fleet.prices),
     }

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from lakewarden.base.quantities import by_name
+from lakewarden.base.quantities import by_name, lasting
 from lakewarden.base.scope import Scope, TableName
 from lakewarden.errors import InvalidArgument
 
@@ -117,7 +117,7 @@ def _text(value: Cell, name: str = "") -> str:
         case None:
             return ""
         case int() | float() if name.endswith("_age"):
-            return f"{value:,.0f} s"
+            return lasting(value)
         case int():
             return by_name(name, value)
         case datetime():

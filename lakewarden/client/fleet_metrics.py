@@ -5,14 +5,14 @@ Labels name tables, operations and results: never a user. Counters count since t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from lakewarden.maintenance.planning.fleet import Fleet, FleetTable
+from lakewarden.maintenance.planning.fleet import Fleet, FleetTable, WeekWork
 from lakewarden.storage.meter import READS, WRITES
 
 _LOOKS = {
@@ -63,13 +63,13 @@ class FleetCollector(Collector):
         yield self._gauge("free_bytes", "Dead bytes past the retention.", lambda one: one.debt.free_now)
         yield from self._planned()
         yield from self._surveys()
-        yield self._counter("operations", "Scopes by what an operation came to.", ("operation", "result"), _results)
-        yield self._counter("jobs", "Jobs that ended.", ("operation",), lambda one: _amounts(one, "jobs"))
-        yield self._counter("conflicts", "Scopes that lost a race.", ("operation",), lambda one: _amounts(one, "conflicts"))
-        yield self._counter("retries", "Retries of queued jobs.", ("operation",), lambda one: _amounts(one, "retries"))
-        yield self._counter("store_requests", "Requests to object stores by jobs.", ("operation", "kind"), _requests)
-        yield self._counter("store_bytes", "Bytes from and to object stores by jobs.", ("operation", "direction"), _bytes)
-        yield self._counter("dollars", "What these requests and bytes cost.", ("operation",), _dollars)
+        yield self._counter("operations", "Scopes by what an operation came to.", _results, "result")
+        yield self._counter("jobs", "Jobs that ended.", lambda one: {(): one["jobs"]})
+        yield self._counter("conflicts", "Scopes that lost a race.", lambda one: {(): one["conflicts"]})
+        yield self._counter("retries", "Retries of queued jobs.", lambda one: {(): one["retries"]})
+        yield self._counter("store_requests", "Requests to object stores by jobs.", _requests, "kind")
+        yield self._counter("store_bytes", "Bytes from and to object stores by jobs.", _bytes, "direction")
+        yield self._counter("dollars", "What these requests and bytes cost.", lambda one: {(): one.dollars})
 
     def _planned(self) -> Iterator[Metric]:
         for name in ("scopes", "files", "bytes", "dollars", "unknown"):
@@ -104,13 +104,13 @@ class FleetCollector(Collector):
             family.add_metric((one.name,), value(one))
         return family
 
-    def _counter(
-        self, name: str, text: str, labels: Labels, values: Callable[[FleetTable], Iterable[tuple[Labels, float]]]
-    ) -> Metric:
-        family = CounterMetricFamily(f"lakewarden_{name}", text, labels=("table", *labels))
+    def _counter(self, name: str, text: str, values: Callable[[WeekWork], Mapping[Labels, float]], *labels: str) -> Metric:
+        """Of each operation; `values` by those of the other labels."""
+        family = CounterMetricFamily(f"lakewarden_{name}", text, labels=("table", "operation", *labels))
         for one in self._fleet.tables:
-            for found, value in values(one):
-                family.add_metric((one.name, *found), value)
+            for each in one.ever:
+                for found, value in values(each).items():
+                    family.add_metric((one.name, each.operation, *found), value)
         return family
 
 
@@ -118,32 +118,16 @@ def _of_look(field: str, one: FleetTable) -> float:
     return float(getattr(one.look, field))
 
 
-def _results(one: FleetTable) -> Iterator[tuple[Labels, float]]:
-    for each in one.ever:
-        for result in ("done", "failed"):
-            yield (each.operation, result), each[result]
+def _results(one: WeekWork) -> Mapping[Labels, float]:
+    return {("done",): one["done"], ("failed",): one["failed"]}
 
 
-def _amounts(one: FleetTable, name: str) -> Iterator[tuple[Labels, float]]:
-    for each in one.ever:
-        yield (each.operation,), each[name]
+def _requests(one: WeekWork) -> Mapping[Labels, float]:
+    return {(kind,): one[kind] for kind in (*READS, *WRITES, "DELETE")}
 
 
-def _requests(one: FleetTable) -> Iterator[tuple[Labels, float]]:
-    for each in one.ever:
-        for kind in (*READS, *WRITES, "DELETE"):
-            yield (each.operation, kind), each[kind]
-
-
-def _bytes(one: FleetTable) -> Iterator[tuple[Labels, float]]:
-    for each in one.ever:
-        yield (each.operation, "in"), each["bytes_in"]
-        yield (each.operation, "out"), each["bytes_out"]
-
-
-def _dollars(one: FleetTable) -> Iterator[tuple[Labels, float]]:
-    for each in one.ever:
-        yield (each.operation,), each.dollars
+def _bytes(one: WeekWork) -> Mapping[Labels, float]:
+    return {("in",): one["bytes_in"], ("out",): one["bytes_out"]}
 
 
 def metrics_text(fleet: Fleet) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from functools import cache
@@ -12,13 +12,13 @@ from typing import get_args
 
 from jinja2 import Environment, StrictUndefined, Template
 
-from lakewarden.base.quantities import in_units
+from lakewarden.base.quantities import in_units, lasting
 from lakewarden.base.scope import Scope
 from lakewarden.catalog.state.fleet_days import WEEK, FleetDay, WorstTable
 from lakewarden.catalog.state.floor_summaries import FILE_COUNTS, FILE_SIZES
-from lakewarden.client.dagster_links import FilledForm, forms_for
+from lakewarden.client.dagster_links import forms_for
 from lakewarden.maintenance.planning.fleet import Fleet, FleetTable
-from lakewarden.maintenance.planning.health import Severity, Trouble
+from lakewarden.maintenance.planning.health import Severity
 
 UI = "http://127.0.0.1:3000"
 """Where `lakewarden ui` serves Dagster's pages, unless it gets another port."""
@@ -40,89 +40,44 @@ _SEVERITIES = get_args(Severity)
 _TONES = {"away": "bad", "broken": "bad", "failed check": "bad", "late": "warn", "waiting": "quiet", "many files": "quiet"}
 
 
-@dataclass(frozen=True)
-class TableLine:
-    """A table as the page lists it."""
-
-    table: FleetTable
-    waiting: Sparkline | None
-    files: Sparkline | None
-
-
-@dataclass(frozen=True)
-class TroubleLine:
-    """A reason as the page lists it."""
-
-    trouble: Trouble
-    tone: str
-    examples: tuple[str, ...]
-    forms: tuple[FilledForm, ...]
-
-
-@dataclass(frozen=True)
-class ForeignTableLine:
-    """One of the worst tables of others."""
-
-    verdict: str
-    table: WorstTable
-
-
 def fleet_page(fleet: Fleet, dagster: str = UI) -> str:
     """The page as HTML.
 
     Args:
         dagster: the address of Dagster's web server, to whose forms links lead.
     """
-    troubles = list(_troubles(fleet))
-    size_groups, count_groups = fleet.grouped("file_sizes"), fleet.grouped("file_counts")
+    found = [each for one in fleet.tables for each in one.health.worst]
+    troubles = sorted(found, key=lambda one: (_SEVERITIES.index(one.severity), -one.count))
     return _template().render(
         fleet=fleet,
-        tables=[_table_line(one) for one in fleet.tables[:_TABLES]],
+        tables=fleet.tables[:_TABLES],
         tables_left=max(len(fleet.tables) - _TABLES, 0),
         troubles=troubles[:_TROUBLES],
         troubles_left=max(len(troubles) - _TROUBLES, 0),
-        worst_foreign=list(_worst_foreign(fleet)),
-        size_bars=size_bars(size_groups),
-        count_bars=count_bars(count_groups),
+        worst_foreign=_worst_foreign(fleet),
+        size_bars=size_bars(fleet.grouped("file_sizes")),
+        count_bars=count_bars(fleet.grouped("file_counts")),
         dagster=dagster.rstrip("/"),
     )
 
 
-def _table_line(one: FleetTable) -> TableLine:
-    today = one.now.astimezone(UTC).date()
-    waiting = sparkline(one.days, "pending_rows", today, worst=True)
-    return TableLine(one, waiting, sparkline(one.days, "files", today, worst=False))
-
-
-def _troubles(fleet: Fleet) -> Iterator[TroubleLine]:
-    found = [each for one in fleet.tables for each in one.health.worst]
-    for each in sorted(found, key=lambda one: (_SEVERITIES.index(one.severity), -one.count)):
-        yield TroubleLine(each, _TONES[each.severity], tuple(map(_whose, each.examples)), tuple(forms_for(each)))
-
-
-def _worst_foreign(fleet: Fleet) -> Iterator[ForeignTableLine]:
-    """The worst ten of all places; each once, where one place is in another."""
+def _worst_foreign(fleet: Fleet) -> list[tuple[str, WorstTable]]:
+    """The worst ten of all places, with their verdict; each once, where one place is in another."""
     found = {
-        each.path: ForeignTableLine(verdict, each)
+        each.path: (verdict, each)
         for verdict in ("damaged", "unreadable")
         for one in fleet.surveys
         for each in one.worst.get(verdict, ())
     }
-    yield from sorted(found.values(), key=lambda one: (one.verdict, -sum(one.table.damage.values())))[:_FOREIGN]
+    return sorted(found.values(), key=lambda one: (one[0], -sum(one[1].damage.values())))[:_FOREIGN]
+
+
+def _week_of(one: FleetTable, name: str, *, worst: bool = False) -> Sparkline | None:
+    return sparkline(one.days, name, one.now.astimezone(UTC).date(), worst=worst)
 
 
 def _whose(scope: Scope) -> str:
     return str(scope.table) if scope.user is None else scope.user
-
-
-def _age(seconds: float | None) -> str:
-    """`12 s`, `4 min`, `3 h`, `5 d`."""
-    if seconds is None:
-        return ""
-    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
-        if seconds >= size:
-            return f"{seconds / size:,.0f} {unit}"
-    return f"{seconds:.0f} s"
 
 
 def _dollars(amount: float) -> str:
@@ -135,17 +90,8 @@ def _moment(at: datetime) -> str:
     return f"{at.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
 
 
-def _number(value: int) -> str:
-    return f"{value:,}"
-
-
 def _scopes(count: int) -> str:
     return f"{count:,} {'scope' if count == 1 else 'scopes'}"
-
-
-def _mean(sizes: Sequence[int]) -> int:
-    size, count = sizes
-    return size // count if count else 0
 
 
 @cache
@@ -153,12 +99,15 @@ def _template() -> Template:
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.filters |= {
         "bytes": in_units,
-        "age": _age,
+        "age": lasting,
         "dollars": _dollars,
         "moment": _moment,
-        "number": _number,
+        "number": "{:,}".format,
         "scopes": _scopes,
-        "mean": _mean,
+        "week": _week_of,
+        "whose": _whose,
+        "tone": _TONES.get,
+        "forms": forms_for,
     }
     return environment.from_string(files("lakewarden.client").joinpath("fleet_page.html").read_text(encoding="utf-8"))
 

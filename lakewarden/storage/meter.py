@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Literal, TypeVar
 
@@ -70,11 +70,6 @@ def metered() -> Iterator[Account]:
     account = Account()
     with within(_ACCOUNTS, (*_ACCOUNTS.get(), account)):
         yield account
-
-
-def of_table(table_id: str) -> AbstractContextManager[None]:
-    """Requests inside the block are for this table."""
-    return within(_TABLE, table_id)
 
 
 def count_for(table_id: str) -> None:

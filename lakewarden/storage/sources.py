@@ -230,7 +230,6 @@ class RemoteSource(RemoteObjects, ObjectSource):
         """The rest of a listing with a key that the client refuses."""
         cut = len(self._prefix)
         for page in odd_pages(self._location, f"{below}/" if below else "", after, why):
-            count("LIST")
             for each in page:
                 key = each.key[cut:].removesuffix("/")  # as the client has it
                 refused = "no object is read under such a name" if _ODD.search(key) else ""
@@ -257,8 +256,12 @@ class RemoteSource(RemoteObjects, ObjectSource):
             path = self._path(key)
         except InvalidArgument:
             raise Missing(key) from None
+
+        def head(client: Client) -> obstore.ObjectMeta:
+            return self._counting("HEAD", key, lambda _: 0, lambda: obstore.head(client, path))
+
         with self._missing(key):
-            return _object_of_bucket(key, self._done("read", key, lambda client: obstore.head(client, path)))
+            return _object_of_bucket(key, self._done("read", key, head))
 
     def open(self, uploaded: SourceObject) -> BinaryIO:
         return open_ranges(uploaded.size, partial(self.read, uploaded))
@@ -271,10 +274,13 @@ class RemoteSource(RemoteObjects, ObjectSource):
         path = self._path(uploaded.key)
 
         def pinned(client: Client) -> bytes:
-            try:
+            def part() -> bytes:
                 # Each range names the ETag: parts of two uploads are never put together.
                 found = obstore.get(client, path, options={"if_match": uploaded.etag, "range": (start, start + length)})
                 return bytes(found.bytes())
+
+            try:
+                return self._counting("GET", uploaded.key, len, part)
             except PreconditionError:
                 raise ObjectChanged(uploaded.key) from None
 

@@ -6,7 +6,9 @@ import asyncio
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextvars import copy_context
 from datetime import timedelta
+from pathlib import Path
 
 import httpx
 import pytest
@@ -17,10 +19,11 @@ from lakewarden.base.clock import random_id
 from lakewarden.base.setting_sections import CompactionSettings, FlushSettings, MaintenanceSettings
 from lakewarden.base.settings import Settings
 from lakewarden.base.threads import Threads
+from lakewarden.client.maintain_once import MaintainOnce
 from lakewarden.serve.common import Common
 from lakewarden.serve.http.app import application
 from lakewarden.serve.tokens import operator_token
-from lakewarden.storage.meter import Account, count, metered, of_table
+from lakewarden.storage.meter import Account, count, count_for, metered
 from tests.fixtures.lakes import NOTES, make_notes, notes
 from tests.fixtures.minio import MinioServer
 from tests.fixtures.proxy import Proxy, Request, proxy_of
@@ -100,12 +103,7 @@ def test_the_sum_is_that_of_a_proxy_over_each_operation(
             "read": lambda: table.read(user="cid"),
             "status": lake.fleet,
         }
-        seen = dict[str, tuple[Counter[str], Counter[str], int]]()
-        for name, act in acts.items():
-            proxy.taken()
-            with metered() as spent:
-                act()
-            seen[name] = _own(proxy.taken()), _counted(spent), spent.total().get("OPEN", 0)
+        seen = {name: _both(proxy, act) for name, act in acts.items()}
         week = {one.operation: one for one in lake.fleet().week}
     for name, (at_proxy, here, opened) in seen.items():
         assert (here, opened) == (at_proxy, 0), name
@@ -115,15 +113,69 @@ def test_the_sum_is_that_of_a_proxy_over_each_operation(
     assert week.keys() >= {"flush", "compact", "optimize", "vacuum", "restore"}
 
 
+@pytest.mark.minio
+@pytest.mark.slow
+def test_every_other_door_is_metered(proxy: Proxy, minio: MinioServer, tmp_path: Path) -> None:
+    """Where delta-rs opens tables by itself, its requests are not counted, and `OPEN` says how often."""
+    uri = f"{minio.uri}/{random_id()}"
+    (tmp_path / "n.csv").write_text("user,id,text\nann,91,x\nbob,92,y\n")
+    with Lakehouse.open(uri, settings=SETTINGS) as lake:
+        table = make_notes(lake)
+        for turn in range(3):
+            for user in ("ann", "bob", "cid"):
+                table.write(notes({turn: "text"}), user=user)
+            lake.flush()
+        lake.create_namespace("shop")
+        lake.pipelines.create("shop.orders", "csv")
+        lake.create_storage("far", type="s3", base=f"{uri}-far")
+        minio.overwrite(f"{uri.removeprefix(minio.uri)[1:]}/uploads/shop/a.csv", b"id,item\n1,a\n")
+        acts: dict[str, Callable[[], object]] = {
+            "write": lambda: table.write(notes({7: "text"}), user="ann"),
+            "listing": lambda: lake.pipelines.untaken("shop.orders", lake.pipelines.listing("shop.orders")),
+            "ingest": lambda: lake.ingest("shop.orders"),
+            "load": lambda: lake.load(NOTES, str(tmp_path / "n.csv"), user_column="user"),
+            "plan": lambda: lake.apply(lake.planned("compact", NOTES)),
+            "queue": lambda: (lake.enqueue("flush", NOTES), lake.run_jobs()),
+            "quick check": lambda: lake.check(quick=True),
+            "health": lake.health,
+            "maintain": lambda: MaintainOnce(lake, dry_run=False).run(),
+            "export": lambda: lake.export("ann", f"{uri}/exports/ann"),
+            "import": lambda: lake.import_user(f"{uri}/exports/ann", "eve"),
+            "repair": lambda: lake.repair(NOTES),
+            "verify": lambda: lake.verify_erased("nobody", deep=True),
+            "survey": lambda: lake.maintenance.status.survey(f"{uri}/data"),
+        }
+        opening: dict[str, Callable[[], object]] = {
+            "check": lake.check,
+            "erase": lambda: lake.erase("bob"),
+            "move": lambda: lake.move(NOTES, "far"),
+            "drop": lambda: lake.drop_table(NOTES),
+        }
+        seen = {name: _both(proxy, act) for name, act in (acts | opening).items()}
+    assert {name: one for name, one in seen.items() if (one[1], one[2]) != (one[0], 0)}.keys() == opening.keys()
+    assert all(here < at_proxy and opened for at_proxy, here, opened in map(seen.__getitem__, opening))
+
+
+def _both(proxy: Proxy, act: Callable[[], object]) -> tuple[Counter[str], Counter[str], int]:
+    """What the proxy saw, what was counted here, and how often delta-rs opened a table."""
+    proxy.taken()
+    with metered() as spent:
+        act()
+    return _own(proxy.taken()), _counted(spent), spent.total().get("OPEN", 0)
+
+
 def test_threads_count_for_the_job_and_the_table_of_their_caller() -> None:
+    def work_for_t(table_id: str) -> None:
+        count_for("t")
+        for done in [pool.submit(count, "GET", 2, bytes_in=5), pool.submit(count, "PUT", bytes_out=7)]:
+            done.result()
+        count("GET", table_id=table_id)
+
     with metered() as outer, Threads(2) as pool:
-        with metered() as inner, of_table("t"):
-            for done in [pool.submit(count, "GET", 2, bytes_in=5), pool.submit(count, "PUT", bytes_out=7)]:
-                done.result()
+        with metered() as inner:
+            copy_context().run(work_for_t, "u")
         count("LIST", table_id="u")
-        with of_table("t"):
-            count("GET", table_id="u")
     count("DELETE")
-    assert inner.by_table() == {"t": {"GET": 2, "bytes_in": 5, "PUT": 1, "bytes_out": 7}}
+    assert inner.by_table() == {"t": {"GET": 3, "bytes_in": 5, "PUT": 1, "bytes_out": 7}}
     assert outer.total() == {"GET": 3, "bytes_in": 5, "PUT": 1, "bytes_out": 7, "LIST": 1}
     assert outer.by_table()["u"] == {"LIST": 1}

@@ -10,13 +10,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
+from typing import TypeVar
 
 import msgspec
 
 from lakewarden.base.clock import from_millis, to_millis
-from lakewarden.catalog.state.job import Job, add
+from lakewarden.catalog.state.job import Job
 from lakewarden.errors import Corrupt
 from lakewarden.storage.objects import Missing, ObjectStore
+
+T = TypeVar("T")
 
 ROOT = "fleet"
 
@@ -107,9 +110,8 @@ def keep_schedules(state: ObjectStore, of: str, schedules: Sequence[ScheduleStan
 
 def standings_of(state: ObjectStore, of: str) -> list[ScheduleStanding]:
     """What is known of the schedules of one that runs them."""
-    with suppress(Missing, msgspec.DecodeError):
-        return msgspec.json.decode(state.get(f"{_SCHEDULES}{of}"), type=_Schedules).schedules
-    return []
+    found = _kept(state, f"{_SCHEDULES}{of}", _Schedules)
+    return [] if found is None else found.schedules
 
 
 def schedules_kept(state: ObjectStore, listed: Iterable[str]) -> tuple[list[ScheduleStanding], datetime | None]:
@@ -118,11 +120,7 @@ def schedules_kept(state: ObjectStore, listed: Iterable[str]) -> tuple[list[Sche
     Args:
         listed: the keys of all that is kept of the fleet.
     """
-    found = list[_Schedules]()
-    for key in listed:
-        if key.startswith(_SCHEDULES):
-            with suppress(Missing, msgspec.DecodeError):
-                found.append(msgspec.json.decode(state.get(key), type=_Schedules))
+    found = [one for key in listed if key.startswith(_SCHEDULES) and (one := _kept(state, key, _Schedules))]
     at = max((one.at for one in found), default=0)
     return [each for one in found for each in one.schedules], from_millis(at) if at else None
 
@@ -136,7 +134,7 @@ def days_kept(state: ObjectStore, listed: Iterable[str], table_ids: Iterable[str
     wanted, found = set(table_ids), dict[str, list[FleetDay]]()
     for key in listed:
         table_id = key.split("/")[1]
-        if table_id in wanted and (one := _read(state, key)) is not None:
+        if table_id in wanted and (one := _kept(state, key, FleetDay)) is not None:
             found.setdefault(table_id, []).append(one)
     return found
 
@@ -188,7 +186,7 @@ def _with(days: list[FleetDay], job: Job, ended: datetime, amounts: Mapping[str,
         *days[:-1],
         msgspec.structs.replace(
             one,
-            ever=_sum(one.ever, job.job_type, more),
+            ever={**one.ever, job.job_type: _sum(one.ever.get(job.job_type, {}), more)},
             counted_to=counted_to,
             # What falls out of it counts by `counted_to` from now on.
             recent={name: at for name, at in recent.items() if at > counted_to - _LATE_MILLIS},
@@ -196,10 +194,8 @@ def _with(days: list[FleetDay], job: Job, ended: datetime, amounts: Mapping[str,
     ]
 
 
-def _sum(work: Mapping[str, Mapping[str, int]], operation: str, amounts: Mapping[str, int]) -> dict[str, dict[str, int]]:
-    found = {name: dict(each) for name, each in work.items()}
-    add(found.setdefault(operation, {}), amounts)
-    return found
+def _sum(done: Mapping[str, int], more: Mapping[str, int]) -> dict[str, int]:
+    return {name: done.get(name, 0) + more.get(name, 0) for name in {**done, **more}}
 
 
 def _on(days: Sequence[FleetDay], day: date) -> list[FleetDay]:
@@ -219,9 +215,9 @@ def seen_until(days: Iterable[FleetDay], now: datetime) -> datetime:
     return from_millis(seen) - LATE if seen else now - timedelta(days=WEEK)
 
 
-def _read(state: ObjectStore, key: str) -> FleetDay | None:
+def _kept(state: ObjectStore, key: str, kind: type[T]) -> T | None:
     with suppress(Missing, msgspec.DecodeError, Corrupt):
-        return msgspec.json.decode(state.get(key), type=FleetDay)
+        return msgspec.json.decode(state.get(key), type=kind)
     return None
 
 
@@ -287,9 +283,5 @@ def survey_sum_keys(state: ObjectStore) -> list[str]:
 
 def survey_sums_kept(state: ObjectStore, listed: Iterable[str]) -> list[SurveySums]:
     """The sums among these keys of the fleet's family, by place; what cannot be read is left out, until the next look."""
-    found = list[SurveySums]()
-    for key in listed:
-        if key.startswith(f"{_SURVEYS}/"):
-            with suppress(Missing, msgspec.DecodeError, msgspec.ValidationError):
-                found.append(msgspec.json.decode(state.get(key), type=SurveySums))
+    found = [one for key in listed if key.startswith(f"{_SURVEYS}/") and (one := _kept(state, key, SurveySums))]
     return sorted(found, key=lambda one: one.place)

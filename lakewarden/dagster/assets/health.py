@@ -11,6 +11,7 @@ No `from __future__ import annotations` where Dagster reads a signature.
 import os
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
+from itertools import chain
 from typing import get_args
 
 import dagster as dg
@@ -193,29 +194,25 @@ def table_event(mount: Mount, one: TableHealth) -> dg.AssetMaterialization:
 
 
 def warehouse_event(mount: Mount, found: Sequence[TableHealth]) -> dg.AssetMaterialization:
-    parts = [
-        _counted(sum(one.away_scopes for one in found), "on a storage that is away"),
-        _counted(sum(one.broken_scopes for one in found), "broken"),
-        _counted(sum(one.failed_scopes for one in found), "failed a check"),
-        _counted(sum(one.late_scopes for one in found), "late"),
-    ]
-    said = ", ".join(filter(None, parts)) or "all is flushed in time"
+    said = ", ".join([*_wrong(found), *_counted(found, "late_scopes", "late")]) or "all is flushed in time"
     return dg.AssetMaterialization(health_key(mount), description=said, metadata=_warehouse_metadata(mount, found))
 
 
-def _counted(scopes: int, what: str) -> str:
-    return f"{scopes:,} scopes: {what}" if scopes else ""
+_WRONG = {"away_scopes": "on a storage that is away", "broken_scopes": "broken", "failed_scopes": "failed a check"}
+
+
+def _wrong(found: Sequence[TableHealth]) -> Iterator[str]:
+    return chain.from_iterable(_counted(found, name, what) for name, what in _WRONG.items())
+
+
+def _counted(found: Sequence[TableHealth], name: str, what: str) -> Iterator[str]:
+    if scopes := sum(getattr(one, name) for one in found):
+        yield f"{scopes:,} scopes: {what}"
 
 
 def _description(one: TableHealth) -> str:
-    parts = [
-        _counted(one.away_scopes, "on a storage that is away"),
-        _counted(one.broken_scopes, "broken"),
-        _counted(one.failed_scopes, "failed a check"),
-        f"{one.late_scopes:,} of {one.status.scopes:,} scopes are late" if one.late_scopes else "flushed in time",
-        one.status.error or "",
-    ]
-    return "; ".join(filter(None, parts))
+    late = f"{one.late_scopes:,} of {one.status.scopes:,} scopes are late" if one.late_scopes else "flushed in time"
+    return "; ".join(filter(None, [*_wrong([one]), late, one.status.error]))
 
 
 def _table_metadata(mount: Mount, one: TableHealth) -> Metadata:

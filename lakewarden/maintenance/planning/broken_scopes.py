@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import islice
 
 from lakewarden.base.scope import Scope
+from lakewarden.base.threads import at_once
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.catalog.operations import SPECS
 from lakewarden.catalog.state.failed_checks import EXPECTATION, StandingFailure
@@ -21,6 +22,7 @@ from lakewarden.tables.warehouse import Warehouse
 _OF_ROWS = ("one_row_per_key", "no_null_in_key", "rows_in_their_bucket", "columns_as_declared", "log_and_table_agree")
 """Checks that fail for what another program committed: a repair, which brings back what is missing, does nothing about it."""
 
+_VARIES = re.compile(r"[0-9a-f]{8,}|[0-9]+")
 
 _OF_VALUES = frozenset(_OF_ROWS) - {"log_and_table_agree"}
 
@@ -40,6 +42,8 @@ class BrokenScope:
     code: str
     reason: str
     command: str
+    kind: str
+    """The reason without what differs from scope to scope: their names, ids of files, numbers."""
 
 
 @dataclass(frozen=True)
@@ -64,20 +68,17 @@ class BrokenScopes:
     def __len__(self) -> int:
         return len(self.failed)
 
-    def first(self, most: int | None = None) -> list[BrokenScope]:
-        """One read for each."""
-        return [self._broken(scope, failure) for scope, failure in islice(self.failed, most)]
-
-    def scope(self, scope: Scope) -> BrokenScope:
-        """What is known of this one: one read."""
-        return next(self._broken(one, failure) for one, failure in self.failed if one == scope)
+    def told(self, failed: Sequence[tuple[Scope, StandingFailure]]) -> list[BrokenScope]:
+        """What is known of these: one read for each, some at once."""
+        return at_once(lambda one: self._broken(*one), failed)
 
     def _broken(self, scope: Scope, failure: StandingFailure) -> BrokenScope:
         mark = self.warehouse.erasures.mark(scope.user or "")
         cause = self.warehouse.failed_checks.cause(self.table.id, mark, failure)
         said = named(cause.reason, self.warehouse.bare_target(self.catalog, self.table, scope.user)) or f"it is {cause.code}"
         what = f"{failure.check} failed" if failure.check in SPECS else f"failed check {failure.check}"
-        return BrokenScope(scope, failure.check, cause.code, f"{what}: {said}", command_for(scope, failure.check, cause.code))
+        command, kind = command_for(scope, failure.check, cause.code), _VARIES.sub("#", cause.reason)
+        return BrokenScope(scope, failure.check, cause.code, f"{what}: {said}", command, kind)
 
 
 def _standing(

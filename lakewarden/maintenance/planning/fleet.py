@@ -83,14 +83,8 @@ class FleetTable:
         return str(self.health.table)
 
     @property
-    def trouble(self) -> int:
-        """Scopes that are broken, away, late, or failed a check."""
-        found = self.health
-        return found.away_scopes + found.broken_scopes + found.failed_scopes + found.late_scopes
-
-    @property
     def rank(self) -> tuple[int, int, int, int, float, int]:
-        """The worst first."""
+        """The worst first: what is wrong, in four numbers, then what waits and what there is."""
         found = self.health
         wrong = found.broken_scopes + (found.status.error is not None)
         waits = found.status.oldest_pending_age or 0.0
@@ -189,7 +183,7 @@ class Fleet:
 
     @property
     def is_well(self) -> bool:
-        return not any(one.trouble or one.health.status.error for one in self.tables)
+        return not any(any(one.rank[:4]) for one in self.tables)
 
     def grouped(self, name: str) -> tuple[int, ...]:
         """A histogram of `Totals` over all tables."""

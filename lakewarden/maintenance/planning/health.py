@@ -10,10 +10,12 @@ from typing import Literal
 
 import numpy as np
 
+from lakewarden.base.quantities import lasting
 from lakewarden.base.scope import Scope, TableName
 from lakewarden.catalog.model import Table
+from lakewarden.catalog.state.failed_checks import StandingFailure
 from lakewarden.errors import Corrupt, LakewardenError
-from lakewarden.maintenance.planning.broken_scopes import BrokenScopes, command_for, is_broken
+from lakewarden.maintenance.planning.broken_scopes import BrokenScope, BrokenScopes, command_for, is_broken
 from lakewarden.maintenance.planning.overview import Overview, TableStatus, overview
 from lakewarden.maintenance.planning.pending import PendingScopes
 from lakewarden.maintenance.planning.status import ScopeStatus
@@ -22,6 +24,9 @@ from lakewarden.tables.warehouse import Warehouse, cold_tables
 
 EXAMPLES = 3
 """Scopes that a reason names."""
+
+_CAUSES, _REASONS = 100, 5
+"""Scopes whose failure of a check is read, and reasons of it that have a line of their own."""
 
 LATE_AFTER = timedelta(minutes=5)
 """How long rows may wait beyond the interval of FLUSH_POLICY: a flush has to be started, and others come before it."""
@@ -196,25 +201,38 @@ def late_scopes(table: Table, pending: PendingScopes, now: datetime) -> PendingS
 
 
 def _by_reason(failed: BrokenScopes) -> tuple[list[Trouble], list[Trouble]]:
-    """What is broken, and what failed a check of rows or columns, the most frequent first. Reads the causes of the examples."""
-    by_check: dict[str, list[Scope]] = {}
-    for scope, failure in failed.failed:
-        by_check.setdefault(failure.check, []).append(scope)
-    most_first = sorted(by_check.items(), key=lambda one: -len(one[1]))
+    """What is broken, and what failed a check of rows or columns, the most frequent check first, and of each the most frequent
+    reason. Reads the causes of `_CAUSES` scopes of each check."""
+    by_check: dict[str, list[tuple[Scope, StandingFailure]]] = {}
+    for each in failed.failed:
+        by_check.setdefault(each[1].check, []).append(each)
     broken, others = list[Trouble](), list[Trouble]()
-    for check, scopes in most_first:
-        first = failed.scope(scopes[0])
-        severity: Severity = "broken" if is_broken(check) else "failed check"
-        found = Trouble(severity, first.reason, len(scopes), tuple(scopes[:EXAMPLES]), first.code, first.command)
-        (broken if severity == "broken" else others).append(found)
+    for check, theirs in sorted(by_check.items(), key=lambda one: -len(one[1])):
+        (broken if is_broken(check) else others).extend(_of_check(check, failed, theirs))
     return broken, others
+
+
+def _of_check(check: str, failed: BrokenScopes, theirs: Sequence[tuple[Scope, StandingFailure]]) -> Iterator[Trouble]:
+    """A line for each of the most frequent reasons, and one for all others, so that each scope counts once."""
+    severity: Severity = "broken" if is_broken(check) else "failed check"
+    alike: dict[tuple[str, str], list[BrokenScope]] = {}
+    for one in failed.told(theirs[:_CAUSES]):
+        alike.setdefault((one.code, one.kind), []).append(one)
+    groups = sorted(alike.values(), key=len, reverse=True)
+    for group in groups[:_REASONS]:
+        scopes = tuple(one.scope for one in group[:EXAMPLES])
+        yield Trouble(severity, group[0].reason, len(group), scopes, group[0].code, group[0].command)
+    rest = [one.scope for group in groups[_REASONS:] for one in group] + [scope for scope, _ in theirs[_CAUSES:]]
+    if rest:
+        said = f"failed check {check}: for other reasons, which `lakewarden status` lists"
+        yield Trouble(severity, said, len(rest), tuple(rest[:EXAMPLES]))
 
 
 def _late(table: Table, late: PendingScopes, now: datetime) -> Iterator[Trouble]:
     examples = list(late[:EXAMPLES])
     if examples:
         waits = (now - examples[0].oldest).total_seconds()
-        said = f"late: rows wait for up to {waits:,.0f} s of interval:{interval_of(table)}"
+        said = f"late: rows wait for up to {lasting(waits)} of interval:{interval_of(table)}"
         yield Trouble("late", said, len(late), tuple(one.scope for one in examples))
 
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from lakewarden.base.arrays import numbers, texts
 from lakewarden.base.clock import to_micros
+from lakewarden.base.quantities import lasting
 from lakewarden.base.scope import Scope, TableName
 from lakewarden.catalog.model import Catalog, FlushPolicy, Table
 from lakewarden.log.view import LogView
@@ -151,7 +152,7 @@ def _met(policy: FlushPolicy, pending: ScopeBacklog, now: datetime) -> str | Non
         return f"{pending.rows} pending rows of rows:{policy.rows}"
     age = (now - pending.oldest).total_seconds()
     if policy.interval is not None and age >= policy.interval:
-        return f"oldest row {age:.0f} s old of interval:{policy.interval}"
+        return f"oldest row {lasting(age)} old of interval:{policy.interval}"
     return None
 
 

@@ -20,7 +20,15 @@ from lakewarden.base.attempts import Attempts
 from lakewarden.catalog.access import can
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.catalog.state.floor import Floor, FloorScan, floor_at
-from lakewarden.catalog.state.floor_entries import NOTHING, UNSEEN, FloorLocation, KnownScopes, hexadecimal, scope_hashes
+from lakewarden.catalog.state.floor_entries import (
+    NOTHING,
+    UNSEEN,
+    DistinctScopes,
+    FloorLocation,
+    KnownScopes,
+    hexadecimal,
+    scope_hashes,
+)
 from lakewarden.catalog.state.floor_objects import Summary
 from lakewarden.catalog.state.floor_summaries import Whole, earlier_whole, find_whole, keep_whole
 from lakewarden.errors import StorageRefused, StorageUnavailable
@@ -145,27 +153,23 @@ def _extended(warehouse: Warehouse, table: Table, version: str, scan: FloorScan,
 def _compared(warehouse: Warehouse, catalog: Catalog, table: Table, version: str, keeps: bool) -> FloorSurvey:
     """Compares all registered users with what the floors know of them."""
     floor = floor_at(warehouse.floor(table))
-    hashed, objects = _hashed(warehouse, table)
-    registered = pc.unique(pa.chunked_array(hashed, scope_hashes(b"").type))
+    marks, objects = warehouse.erasures.marks, frozenset[str]()
+    if can(table.type, "a scope per user"):
+        # No scope is an object of Python, of which a million take 100 MB.
+        hashed, objects = warehouse.registry.each_block(table.id, lambda users: scope_hashes(marks(users)))
+    else:  # its one scope is not registered; its hash is that of the empty name
+        hashed = [scope_hashes(marks([""]))]
+    registered = DistinctScopes.of(hashed)
     if not len(registered):
         return FloorSurvey(warehouse, table, floor, FloorScan({}, ()), 0)
     if keeps:
         _restored(warehouse, catalog, table, floor)
     scan, unknown = floor.scan(), registered
     for part in floor.parts(scan.heads).values():
-        unknown = unknown.filter(pc.invert(pc.is_in(unknown, value_set=part.table.column("scope").combine_chunks())))
+        unknown = unknown.besides(part)
     if not len(unknown) and keeps:
         keep_whole(warehouse.state, table.id, version, Whole(len(registered), objects, scan.names))
-    return FloorSurvey(warehouse, table, floor, scan, len(registered), frozenset(hexadecimal(unknown)), keeps, tuple(hashed))
-
-
-def _hashed(warehouse: Warehouse, table: Table) -> tuple[list[pa.Array[Any]], frozenset[str]]:
-    """The keyed hashes of a table's scopes, by blocks, some maybe twice, and the names of the registry's objects. No
-    scope is an object of Python, of which a million take 100 MB."""
-    marks = warehouse.erasures.marks
-    if not can(table.type, "a scope per user"):  # its one scope is not registered; its hash is that of the empty name
-        return [scope_hashes(marks([""]))], frozenset()
-    return warehouse.registry.each_block(table.id, lambda users: scope_hashes(marks(users)))
+    return FloorSurvey(warehouse, table, floor, scan, len(registered), frozenset(unknown.hexadecimal()), keeps, tuple(hashed))
 
 
 def _restored(warehouse: Warehouse, catalog: Catalog, table: Table, floor: Floor) -> None:

@@ -15,7 +15,15 @@ from hypothesis import strategies as some
 
 from lakewarden.base.connection import Location
 from lakewarden.catalog.state.floor import Floor, floor_at
-from lakewarden.catalog.state.floor_entries import NOTHING, SCHEMA, FloorLocation, KnownScopes, KnownState
+from lakewarden.catalog.state.floor_entries import (
+    NOTHING,
+    SCHEMA,
+    DistinctScopes,
+    FloorLocation,
+    KnownScopes,
+    KnownState,
+    scope_hashes,
+)
 from lakewarden.errors import Corrupt, StorageRefused
 from lakewarden.storage.local import LocalObjects
 from lakewarden.storage.objects import ObjectStore
@@ -47,6 +55,20 @@ def test_what_was_added_is_known_to_others(store: ObjectStore) -> None:
     assert (look.position, dict(look.storages)) == (7, {"cold": 6})
     assert (look.known(mark("u")), look.known(mark("v"))) == (KnownState(3, 700, 10), KnownState(1, 600, 1, 500))
     assert look.known(mark("w")) is None
+
+
+HALVES = some.sampled_from([bytes(8), b"\0" * 7 + b"\1", b"\x7f" + b"\xff" * 7, b"\x80" + bytes(7), b"\xff" * 8])
+HASHES = some.lists(some.builds(bytes.__add__, HALVES, HALVES), max_size=40)
+"""Of which many share a half, and some stand twice: of random ones none would."""
+
+
+@given(some.lists(HASHES, max_size=3), HASHES)
+def test_registered_scopes_without_a_note_are_found_each_once(blocks: list[list[bytes]], noted: list[bytes]) -> None:
+    registered = DistinctScopes.of(scope_hashes(b"".join(block)) for block in blocks)
+    every = {one for block in blocks for one in block}
+    known = KnownScopes.of({one.hex(): KnownState(1, 1, 1) for one in noted})
+    assert (len(registered), registered.hexadecimal()) == (len(every), [one.hex() for one in sorted(every)])
+    assert registered.besides(known).hexadecimal() == [one.hex() for one in sorted(every.difference(noted))]
 
 
 def test_what_is_known_is_never_kept_behind_a_newer_listing(store: ObjectStore) -> None:

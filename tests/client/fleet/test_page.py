@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import shutil
+import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -26,6 +28,7 @@ from lakewarden.client.fleet_page import fleet_page
 from lakewarden.maintenance.planning.fleet import Fleet
 from tests.fixtures.clock import Clock
 from tests.fixtures.lakes import NOTES, make_notes, notes
+from tests.fixtures.servers import unavailable
 
 pytestmark = pytest.mark.disk
 
@@ -169,6 +172,15 @@ def test_an_empty_warehouse_has_a_page(tmp_path: Path) -> None:
         text = Page(fleet_page(lake.fleet())).text
     assert "0 scopes: all well" in text
     assert "There is no table yet." in text
+
+
+def test_prometheus_own_tool_finds_nothing_wrong_with_the_metrics(fleet: Fleet) -> None:
+    program = shutil.which("promtool")
+    if program is None:
+        unavailable("prometheus", "there is no promtool: install the package prometheus")
+    text = metrics_text(replace(fleet, surveys=(_survey(),)))
+    found = subprocess.run([program, "check", "metrics"], input=text, capture_output=True, text=True, check=False)
+    assert (found.returncode, found.stdout, found.stderr) == (0, "", "")
 
 
 def _survey(place: str = "s3://lake/others") -> SurveySums:

@@ -112,7 +112,7 @@ def test_a_late_table_is_shown_with_the_scope_and_its_form(load: Load, chat: str
     assert "chat/messages/chat.messages-flushed" not in found, "not materialized, so it grows stale"
     worst = str(late.metadata["worst"].value)
     assert "\n| 1 | [flush](/guess/flush_job/playground/setup?config=" in worst, "a narrow page cuts what is further right"
-    assert "| late: rows wait for up to 3,6" in worst
+    assert "| late: rows wait for up to 1 h" in worst
     assert "| chat.messages `ada` |" in worst
     assert IdSpellings("ada", "0" * 32).stand_in(worst)
     check = found["chat/messages flushed_in_time"]

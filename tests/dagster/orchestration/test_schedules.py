@@ -7,6 +7,8 @@ import pytest
 
 from lakewarden.catalog.model import Catalog
 from lakewarden.client import Lakehouse
+from lakewarden.client.maintain_once import CADENCES, MaintainOnce
+from lakewarden.dagster.definitions import build_definitions
 from lakewarden.dagster.jobs.evict import evict_job
 from lakewarden.dagster.jobs.runs import OPERATION
 from lakewarden.dagster.lakehouse import resources_of
@@ -39,6 +41,35 @@ def test_the_scheduled_vacuum_deletes_when_the_owner_says_so(
         monkeypatch.setenv("LAKEWARDEN_MAINTENANCE__SCHEDULED_DELETES", said)
     (request,) = evaluate("vacuum_weekly", chat, instance).run_requests or []
     assert request.run_config == {"ops": {"vacuum": {"config": {"dry_run": dry_run}}}}
+
+
+IN_A_TICK = {"flush_sensor": "flush", "queued_sensor": "jobs", "relay_sensor": "relay", "health_sensor": "health"}
+OF_DAGSTER = {
+    "alert_sensor": "says that runs failed",
+    "check_alert_sensor": "says that checks failed",
+    "check_sensor": "evaluates checks of assets",
+    "catalog_sensor": "loads the code location again",
+    "cut_off_sensor": "books what a run that was cut off has done",
+    "queue_sensor": "says what waiting runs wait for",
+    "users_sensor": "makes partitions",
+    "prune_nightly": "removes old events",
+}
+"""What has no sense without Dagster."""
+
+
+def test_a_tick_without_dagster_does_what_sensors_and_schedules_do(chat: str) -> None:
+    with Lakehouse.open(chat) as lake:
+        lake.create_namespace("shop")
+        lake.pipelines.create("shop.orders", "csv")
+        add_stream(chat, "ada")
+        ticked = {one.action for one in MaintainOnce(lake, dry_run=False).run()}
+    repository = build_definitions(chat).get_repository_def()
+    names = {one.name for one in (*repository.sensor_defs, *repository.schedule_defs)}
+    uploads = {name for name in names if name.startswith("upload_")}
+    assert len(uploads) == 1
+    assert {IN_A_TICK.get(name, name) for name in names - uploads - OF_DAGSTER.keys()} <= ticked
+    assert ticked == {*IN_A_TICK.values(), *CADENCES, "ingest shop.orders"}
+    assert OF_DAGSTER.keys() <= names | {"alert_sensor", "check_alert_sensor", "check_sensor", "relay_sensor"}
 
 
 def test_eviction_is_asked_for_only_where_something_has_expired(chat: str, instance: dg.DagsterInstance) -> None:

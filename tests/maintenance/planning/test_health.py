@@ -47,10 +47,36 @@ def test_a_line_a_reason_the_most_severe_first(tmp_path: Path) -> None:
     assert [(one.severity, one.count, [scope.user for scope in one.examples], one.reason) for one in found.worst] == [
         ("broken", 2, ["dan", "eve"], "failed check readable: torn"),
         ("failed check", 1, ["ann"], "failed check one_row_per_key: it is CORRUPT"),
-        ("late", 1, ["bob"], "late: rows wait for up to 420 s of interval:60"),
+        ("late", 1, ["bob"], "late: rows wait for up to 7 min of interval:60"),
         ("waiting", 1, ["cid"], "up to 2 rows in the log"),
     ]
     assert (found.worst[0].code, found.worst[0].command) == ("CORRUPT", f"lakewarden repair {NOTES} --user dan")
+
+
+def test_a_check_has_a_line_for_each_reason_and_each_scope_counts_once(tmp_path: Path) -> None:
+    """Reasons that differ in names, ids of files and numbers alone are one; what is not read stands with the rarest."""
+    reasons = [(60, "{place}/batch-%08x.parquet is missing"), (30, "version %d is torn")]
+    reasons += [(2, f"{word} is garbled ") for word in ("head", "tail", "stats", "schema", "name")]
+    told = [reason % number if "%" in reason else reason for count, reason in reasons for number in range(count)]
+    with Lakehouse.open(str(tmp_path / "warehouse")) as lake:
+        table = make_notes(lake)
+        users = [f"u{number:03}" for number in range(103)]
+        for user in users:
+            table.write(notes({1: "a"}), user=user)
+        lake.flush()
+        failures = [CheckResult(user, "readable", 1, False, reason=told[at % 100]) for at, user in enumerate(users)]
+        lake.warehouse.failed_checks.record(table.table.id, failures)
+        found = looked(lake)
+    lines = [(one.count, one.reason.rpartition("/")[2].removeprefix("failed check "), len(one.examples)) for one in found.worst]
+    assert lines == [
+        (60, "batch-00000000.parquet is missing", 3),
+        (30, "readable: version 0 is torn", 3),
+        (2, "readable: head is garbled ", 2),
+        (2, "readable: tail is garbled ", 2),
+        (2, "readable: stats is garbled ", 2),
+        (7, "readable: for other reasons, which `lakewarden status` lists", 3),
+    ]
+    assert found.broken_scopes == 103
 
 
 def test_rows_of_a_table_without_an_interval_are_never_late(tmp_path: Path) -> None:
