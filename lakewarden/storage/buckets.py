@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
@@ -13,7 +12,7 @@ from typing import Any
 from lakewarden.base.connection import Location
 from lakewarden.errors import StorageRefused, StorageUnavailable
 from lakewarden.storage.location import canonical
-from lakewarden.storage.meter import Kind, count
+from lakewarden.storage.meter import of_boto
 from lakewarden.storage.options import boto_options
 
 
@@ -50,37 +49,16 @@ def _in_bucket(place: Location, work: BucketWork) -> str:
     if scheme != "s3":
         return work.elsewhere
     try:
-        from botocore.exceptions import BotoCoreError, ClientError  # an optional dependency
+        import boto3  # an optional dependency
+        from botocore.exceptions import BotoCoreError, ClientError
     except ImportError:
         return work.without_boto3
     name, _, prefix = rest.partition("/")
-    client = boto_client(place)
+    client = of_boto(boto3.Session().client("s3", **boto_options(place, os.environ)))  # it keeps the credentials it found
     try:
         return work.run(Bucket(client, name, f"{prefix}/" if prefix else ""))
     except (BotoCoreError, ClientError) as error:
         return f"{work.refused} in {name}: {error}"
-
-
-_LISTS = re.compile(r"[?&](list-type|uploads|versions)\b")
-_KINDS: Mapping[str, Kind] = {"GET": "GET", "HEAD": "HEAD", "POST": "DELETE", "DELETE": "DELETE"}
-"""By what boto3 is used for: its one POST deletes many objects."""
-
-
-def boto_client(place: Location) -> Any:
-    """Returns boto3's client of a place on S3, whose requests are counted as those of our own.
-
-    Raises:
-        ImportError: boto3, which is optional, is not installed.
-    """
-    import boto3
-
-    client = boto3.Session().client("s3", **boto_options(place, os.environ))  # the default one keeps the credentials it found
-    client.meta.events.register("before-send.s3", _counted)
-    return client
-
-
-def _counted(request: Any, **_: object) -> None:
-    count("LIST" if _LISTS.search(request.url) else _KINDS[request.method])
 
 
 def odd_pages(place: Location, below: str, after: str, why: str) -> Iterator[list[OddObject]]:
@@ -98,10 +76,11 @@ def odd_pages(place: Location, below: str, after: str, why: str) -> Iterator[lis
     if not place.uri.startswith("s3://"):
         raise StorageRefused(why)
     try:
-        from botocore.exceptions import BotoCoreError, ClientError  # an optional dependency
+        import boto3  # an optional dependency
+        from botocore.exceptions import BotoCoreError, ClientError
     except ImportError:
         raise StorageRefused(f"{why}; boto3 lists it: install lakewarden[s3]") from None
-    client = boto_client(place)
+    client = of_boto(boto3.Session().client("s3", **boto_options(place, os.environ)))
     bucket = place.uri.partition("://")[2].partition("/")[0]
     # From where the other client stopped: what it had listed before is not listed again.
     pages = client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=below, StartAfter=after)

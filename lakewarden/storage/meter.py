@@ -2,17 +2,18 @@
 
 Counted is what our own client is called for: each page of a listing, and each request of a deletion of many objects. A disk has
 none. Not counted, since no one outside sees them: what the client repeats by itself, and what other libraries request, which
-are Spark's readers of large scopes and delta-rs. How often delta-rs opened a table is counted as `OPEN`.
+are Spark's readers of large scopes, s3fs and delta-rs. How often delta-rs opened a table is counted as `OPEN`.
 """
 
 from __future__ import annotations
 
+import re
 import threading
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 from lakewarden.base.setting_sections import PricesSettings
 from lakewarden.base.threads import within
@@ -37,23 +38,20 @@ class Account:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._by_table: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
+        self._by_table: dict[str, Counter[str]] = defaultdict(Counter)
 
     def add(self, table_id: str, amounts: Mapping[str, int]) -> None:
         with self._lock:
-            found = self._by_table[table_id]
-            for name, amount in amounts.items():
-                found[name] += amount
+            self._by_table[table_id].update(amounts)
 
     def by_table(self) -> dict[str, Amounts]:
         with self._lock:
             return {table_id: dict(amounts) for table_id, amounts in self._by_table.items()}
 
     def total(self) -> Amounts:
-        found: Amounts = defaultdict(int)
+        found = Counter[str]()
         for amounts in self.by_table().values():
-            for name, amount in amounts.items():
-                found[name] += amount
+            found.update(amounts)
         return dict(found)
 
 
@@ -102,6 +100,21 @@ def counting(kind: Kind, size: Callable[[T], int], do: Callable[[], T], *, table
         raise
     count(kind, bytes_in=size(answer), table_id=table_id)
     return answer
+
+
+_LISTS = re.compile(r"[?&](list-type|uploads|versions)\b")
+_OF_BOTO: Mapping[str, Kind] = {"GET": "GET", "HEAD": "HEAD", "POST": "DELETE", "DELETE": "DELETE"}
+"""By what boto3 is used for: its one POST deletes many objects."""
+
+
+def of_boto(client: Any) -> Any:
+    """Returns boto3's client of S3, whose requests are counted from now on."""
+    client.meta.events.register("before-send.s3", _sent)
+    return client
+
+
+def _sent(request: Any, **_: object) -> None:
+    count("LIST" if _LISTS.search(request.url) else _OF_BOTO[request.method])
 
 
 def dollars(amounts: Mapping[str, int], prices: PricesSettings) -> float:

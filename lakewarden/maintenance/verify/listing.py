@@ -10,10 +10,11 @@ from typing import Any
 
 from lakewarden.base.connection import Location
 from lakewarden.errors import StorageUnavailable
-from lakewarden.storage.buckets import boto_client
 from lakewarden.storage.location import canonical, join, local_path
+from lakewarden.storage.meter import of_boto
 from lakewarden.storage.objects import Missing
 from lakewarden.storage.open import open_store
+from lakewarden.storage.options import boto_options
 
 # A place as boto3 addresses it, for listings of old versions and uploads.
 
@@ -36,8 +37,11 @@ def s3_place(place: Location) -> S3Place | None:
     scheme, _, rest = canonical(place.uri).partition("://")
     if scheme != "s3":
         return None
+    import boto3
+
     bucket, _, prefix = rest.partition("/")
-    return S3Place(boto_client(place), bucket, f"{prefix}/" if prefix else "")
+    client = of_boto(boto3.Session().client("s3", **boto_options(place, os.environ)))
+    return S3Place(client, bucket, f"{prefix}/" if prefix else "")
 
 
 @dataclass(frozen=True)

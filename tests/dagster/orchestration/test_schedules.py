@@ -64,7 +64,7 @@ def test_a_tick_without_dagster_does_what_sensors_and_schedules_do(chat: str) ->
         add_stream(chat, "ada")
         ticked = {one.action for one in MaintainOnce(lake, dry_run=False).run()}
     repository = build_definitions(chat).get_repository_def()
-    names = {one.name for one in (*repository.sensor_defs, *repository.schedule_defs)}
+    names = {*(one.name for one in repository.sensor_defs), *(one.name for one in repository.schedule_defs)}
     uploads = {name for name in names if name.startswith("upload_")}
     assert len(uploads) == 1
     assert {IN_A_TICK.get(name, name) for name in names - uploads - OF_DAGSTER.keys()} <= ticked
