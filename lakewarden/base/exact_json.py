@@ -7,11 +7,14 @@ import math
 import re
 from collections.abc import Mapping
 from decimal import Decimal, DecimalException
+from functools import cache
+from itertools import chain
 from typing import TypeVar
 
 import msgspec
 
 T = TypeVar("T")
+S = TypeVar("S", bound=msgspec.Struct)
 
 
 class JsonNumber(Decimal):
@@ -50,6 +53,7 @@ class JsonNumber(Decimal):
         return (found := self.nearest) is not None and Decimal(repr(found)) == self
 
 
+@cache
 def decoder(kind: type[T], *, strict: bool = True) -> msgspec.json.Decoder[T]:
     """Decodes to the type; a number of which it does not say more is an `int` or a `JsonNumber`. `-0` is 0: see `decoded`.
 
@@ -60,7 +64,7 @@ def decoder(kind: type[T], *, strict: bool = True) -> msgspec.json.Decoder[T]:
 
 
 _ANY: msgspec.json.Decoder[object] = decoder(object)
-_NAMES_ALONE = msgspec.json.Decoder(float_hook=str)
+_MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 def decoded(data: bytes) -> object:
@@ -74,13 +78,13 @@ def decoded(data: bytes) -> object:
     return found
 
 
-def decoded_as(kind: type[T], data: bytes, *, strict: bool = True) -> T:
-    """The same, as a value of the type. Raises as `decoded`."""
+def decoded_as(kind: type[S], data: bytes, *, strict: bool = True) -> S:
+    """The same, as a value of the type, in which objects within members are dicts. Raises as `decoded`."""
     if _MINUS_ZERO.search(data):
         return msgspec.convert(decoded(data), kind, strict=strict)
-    found = _read(decoder(kind, strict=strict), data)
-    # A typed decoder does not show which keys there were. Values do not matter here: a text costs a tenth of a `JsonNumber`.
-    _check_once_each(data, _NAMES_ALONE.decode(data))
+    found: S = _read(decoder(kind, strict=strict), data)
+    # Which members there were, a value of the type does not show: one that was left out has its default, which has no keys.
+    _check_once_each(data, [getattr(found, name) for name in found.__struct_fields__], len(_MEMBERS.decode(data)))
     return found
 
 
@@ -120,15 +124,15 @@ def _half_within(data: bytes) -> str:
     return f"\\u{ord(found[0]):x}" if found else ""
 
 
-def _check_once_each(data: bytes, found: object) -> None:
-    if _names(data) > _keys(found):
+def _check_once_each(data: bytes, found: object, beside: int = 0) -> None:
+    if _has_more_names(data, beside + _keys(found)):
         json.loads(data, parse_int=str, parse_float=str, object_pairs_hook=once_each)
 
 
 def decoded_lines(data: bytes) -> list[object]:
     """The value of each line that is not empty; raises as `decoded`."""
     found = _ANY.decode_lines(data)
-    if _MINUS_ZERO.search(data) or _names(data) > _keys(found):
+    if _MINUS_ZERO.search(data) or _has_more_names(data, _keys(found)):
         return [decoded(line) for line in data.split(b"\n") if line.strip()]
     return found
 
@@ -146,20 +150,19 @@ _NAME = re.compile(rb'"[ \t\r\n]*:')
 """Behind each key; and within a text that has a quote and a colon."""
 
 
-def _names(data: bytes) -> int:
-    """How many keys are written, or more."""
-    return len(_NAME.findall(data))
+def _has_more_names(data: bytes, keys: int) -> bool:
+    """Whether more keys are written than these; or, rarely, as many and a text that looks like one. Most texts have no colon."""
+    return data.count(b":") > keys and len(_NAME.findall(data)) > keys
 
 
 def _keys(value: object) -> int:
-    """Without a call for each value: a body has tens of thousands."""
-    found, waiting = 0, [value]
-    for each in waiting:
-        if isinstance(each, dict):
-            found += len(each)
-            waiting += [one for one in each.values() if one.__class__ in _NESTED]
-        elif isinstance(each, list):
-            waiting += [one for one in each if one.__class__ in _NESTED]
+    """Level by level, without a call for each value: a body has tens of thousands."""
+    found, level = 0, [value]
+    while level:
+        objects = [each for each in level if each.__class__ is dict]
+        lists = [each for each in level if each.__class__ is list]
+        found += sum(map(len, objects))
+        level = [one for one in chain(*map(dict.values, objects), *lists) if one.__class__ in _NESTED]
     return found
 
 

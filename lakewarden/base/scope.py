@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from lakewarden.errors import InvalidArgument, NotFound
 
 
-@dataclass(frozen=True, order=True)
-class TableName:
+# Each look-up in the catalog hashes and compares them, which a dataclass does in Python.
+class TableName(msgspec.Struct, frozen=True, order=True):
     """A table's full name."""
 
     namespace: str
@@ -31,8 +32,7 @@ class TableName:
         return f"{self.namespace}.{self.name}"
 
 
-@dataclass(frozen=True)
-class Scope:
+class Scope(msgspec.Struct, frozen=True):
     """`(table, user)` for USER and STREAM tables, `(table, None)` for SHARED ones."""
 
     table: TableName

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import os
 import signal
@@ -173,6 +174,7 @@ def from_environment() -> Starlette:
         noted = lake.noted("serve", " ".join(listening.urls))
         with lake, noted, relaying_meanwhile(lake), nullcontext() if flight is None else served(common, flight):
             async with postgres_clients(common, listening.postgres()):
+                gc.freeze()  # what stays is not looked through again and again while the rows of requests come and go
                 yield
 
     app.router.lifespan_context = lifespan

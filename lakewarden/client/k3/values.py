@@ -36,13 +36,17 @@ def native_rows(schema: TableSchema, rows: Sequence[Row | str]) -> list[dict[str
         InvalidArgument: a row is no object, or has a column that the table does not have.
         ConstraintViolation: a value has no form that its column takes.
     """
-    read = {column.name: (column, _READERS.get(column.type.name)) for column in schema.columns}
-
-    def native(name: str, value: object) -> object:
-        column, reader = read.get(name) or (column_of(schema, name), None)
-        return value if reader is None or value is None else _read(column, reader, value)
-
-    return [{name: native(name, value) for name, value in _object(row).items()} for row in rows]
+    columns = {column.name: column for column in schema.columns}
+    as_they_are = {name: _AS_THEY_ARE.get(column.type.name, _NOTHING) for name, column in columns.items()}
+    return [
+        {
+            name: value
+            if value.__class__ in as_they_are.get(name, _NOTHING)
+            else native_value(columns.get(name) or column_of(schema, name), value)
+            for name, value in (row if row.__class__ is dict else _object(row)).items()
+        }
+        for row in rows
+    ]
 
 
 def column_of(schema: TableSchema, name: str) -> SchemaColumn:
@@ -60,10 +64,8 @@ def native_value(column: SchemaColumn, value: object) -> object:
     ConstraintViolation: the value has no form that the column takes. Ranges are checked where it is written.
     """
     read = _READERS.get(column.type.name)
-    return value if value is None or read is None else _read(column, read, value)
-
-
-def _read(column: SchemaColumn, read: Callable[[object], object], value: object) -> object:
+    if value is None or read is None:
+        return value
     try:
         return read(value)
     except (ValueError, OverflowError) as error:
@@ -142,11 +144,11 @@ def _whole(value: object) -> object:
 
 
 def _number(value: object) -> object:
+    if isinstance(value, Decimal):
+        return floating(value)
     if isinstance(value, float) and not math.isfinite(value):
         raise ValueError("JSON has no NaN and no infinity: they are the texts 'NaN', 'Infinity' and '-Infinity'")
-    if isinstance(value, str):
-        return NOT_FINITE.get(value, value)
-    return floating(value) if isinstance(value, Decimal) else value
+    return NOT_FINITE.get(value, value) if isinstance(value, str) else value
 
 
 def _bytes(value: object) -> object:
@@ -182,3 +184,10 @@ _READERS: dict[str, Callable[[object], object]] = {
     "TIMESTAMP": _moment,
     "JSON": _document,
 }
+
+_NOTHING: frozenset[type] = frozenset()
+_AS_THEY_ARE = {
+    **dict.fromkeys(("SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE"), frozenset({int})),
+    **dict.fromkeys(("TEXT", "UUID", "DATE", "BOOLEAN"), frozenset({str, bool})),
+}
+"""Classes of values that stay what they are: most of a body's, of tens of thousands."""

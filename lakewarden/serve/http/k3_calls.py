@@ -109,7 +109,8 @@ def _rebuilt(call: _Call, outcome: StatementOutcome) -> bytes | None:
 
 def _answer(lake: Lakehouse, call: _Call) -> StoredAnswer:
     given = {name: _native(name, getattr(call.asked, name)) for name in call.asked.__struct_fields__}
-    found = getattr(K3(lake.sessions.served_services, call.principal, call.cancellation), snake(call.name))(**given)
+    k3 = K3(lake.sessions.served_services, call.principal, call.cancellation, decoded=True)
+    found = getattr(k3, snake(call.name))(**given)
     body = msgspec.json.encode(found)
     return StoredAnswer(body, None if call.name == "execute" and "rows" in found else body)
 

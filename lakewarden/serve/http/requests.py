@@ -23,7 +23,7 @@ from lakewarden.serve.idempotency import KeyedRequest as Keyed
 from lakewarden.serve.idempotency import StatementOutcome, StoredAnswer
 from lakewarden.serve.tokens import AccessToken
 
-T = TypeVar("T")
+T = TypeVar("T", bound=msgspec.Struct)
 
 
 def common_of(request: HTTPConnection) -> Common:

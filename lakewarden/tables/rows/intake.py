@@ -156,7 +156,7 @@ def _whole(value: object) -> object:
 
 def _from_dicts(rows: list[Mapping[str, object]], schema: TableSchema, convert: Convert) -> pa.Table:
     for row in rows:
-        if not isinstance(row, Mapping):
+        if row.__class__ is not dict and not isinstance(row, Mapping):
             raise InvalidArgument(f"{_ACCEPTED}; a row is {row.__class__.__name__}")
     first = rows[0].keys() if rows else set()
     if all(row.keys() == first for row in rows):
