@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 from lakewarden.base.clock import Clock, system_clock
 from lakewarden.base.scope import TableName
 from lakewarden.base.setting_sections import SqlSettings
-from lakewarden.errors import FailedPrecondition, LakewardenError, Terminal, Unsupported
+from lakewarden.errors import FailedPrecondition, Terminal, Unsupported
 from lakewarden.sql.temporary import TemporaryTable, TemporaryTables
 
 if TYPE_CHECKING:
@@ -210,14 +210,8 @@ class SessionBlock:
     def fail(self) -> None:
         self.failed = self.open
 
-    @contextmanager
-    def running(self) -> Iterator[None]:
-        """Around statements that run: an error fails the block, which waits from their end on."""
-        try:
-            yield
-        except LakewardenError:
-            self.fail()
-            raise
+    def rest(self) -> None:
+        """Behind statements that ran: the block waits from now on."""
         self._used = self._clock()
 
     @contextmanager

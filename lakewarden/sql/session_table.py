@@ -9,6 +9,7 @@ from datetime import datetime
 import pyarrow as pa
 
 from lakewarden.base.commit_metadata import Metadata
+from lakewarden.base.scope import TableName
 from lakewarden.catalog.access import RowAct
 from lakewarden.delta.reading.history import HistoryEntry
 from lakewarden.errors import Unsupported
@@ -18,6 +19,8 @@ from lakewarden.sql.session_block import SessionBlock
 from lakewarden.tables.changes.value import Changes
 from lakewarden.tables.client.client import TableClient, WriteMode
 from lakewarden.tables.client.file_columns import FileMode
+from lakewarden.tables.client.reader import TableReader
+from lakewarden.tables.client.versions import MakeReader
 from lakewarden.tables.files import StoredFile
 from lakewarden.tables.freshness import Freshness
 from lakewarden.tables.rows.files import FileRef, RowFile
@@ -46,10 +49,10 @@ def client_to_write(block: SessionBlock, client: TableClient, user: str | None, 
     return replace(client, make_reader=rows.reader)
 
 
-def client_to_read(block: SessionBlock, client: TableClient, user: str | None) -> TableClient:
-    """The client for a read: one that sees what the block wrote to the scope."""
+def reader_in(block: SessionBlock, table: TableName, user: str | None) -> MakeReader:
+    """What makes the reader of a session: one that sees what the block wrote to the scope."""
     rows = block.writes_to if block.open else None
-    return replace(client, make_reader=rows.reader) if rows is not None and block.keeps(client.table.name, user) else client
+    return TableReader if rows is None or not block.keeps(table, user) else rows.reader
 
 
 def _check_takes(block: SessionBlock, client: TableClient, user: str | None, past_log: bool) -> None:
@@ -137,4 +140,4 @@ class SessionTable:
         self.block.check()
         if act == "write":
             return client_to_write(self.block, self.client, self._user)
-        return client_to_read(self.block, self.client, self._user)
+        return replace(self.client, make_reader=reader_in(self.block, table.name, self._user)) if self.block.open else self.client

@@ -19,7 +19,7 @@ from lakewarden.catalog.access import EVERYBODY, IMPERSONATE, SHARED_ROWS
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.sql.context import Context
 from lakewarden.sql.query_engine.workers.engine import pool_of_process
-from lakewarden.tables.client import TableClient
+from lakewarden.tables.client.reader import TableReader
 from lakewarden.tables.freshness import Freshness
 from lakewarden.tables.strong_read import ReadSelection
 from tests.fixtures.examples import examples
@@ -82,21 +82,20 @@ def _free_impersonation(patch: pytest.MonkeyPatch) -> None:
 
 
 def _a_line_in_the_log(patch: pytest.MonkeyPatch) -> None:
-    scan = TableClient.scan
+    scan = TableReader.scan
 
     def chatty(
-        client: TableClient,
+        reader: TableReader,
         wanted: ReadSelection,
-        *,
         user: str | None,
         freshness: Freshness = "strong",
         catalog: Catalog | None = None,
     ) -> pa.Table:
-        rows = scan(client, wanted, user=user, freshness=freshness, catalog=catalog)
+        rows = scan(reader, wanted, user, freshness, catalog)
         logging.getLogger("lakewarden").debug("read %s", rows.to_pylist())
         return rows
 
-    patch.setattr(TableClient, "scan", chatty)
+    patch.setattr(TableReader, "scan", chatty)
 
 
 @pytest.mark.slow

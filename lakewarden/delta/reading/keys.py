@@ -47,8 +47,9 @@ def few_with(rows: pa.Table, values: Mapping[str, object]) -> pa.Table | None:
     """As `rows_with`. None of many rows, and of other values than whole numbers and texts: a day may be beyond Python's years."""
     if rows.num_rows > _FEW or not {*map(type, values.values())} <= {int, str}:
         return None
-    wanted = tuple(values.values())
-    places = [place for place, each in enumerate(key_values(rows, tuple(values))) if each == wanted]
+    wanted, columns = tuple(values.values()), map(rows.column, values)
+    keys = zip(*map(pa.ChunkedArray.to_pylist, columns), strict=True)
+    places = [place for place, each in enumerate(keys) if each == wanted]
     return rows.take(pa.array(places, pa.int64())) if len(places) > 1 else rows.slice(places[0] if places else 0, len(places))
 
 

@@ -213,11 +213,10 @@ def _lost(store: ObjectStore, log_id: str, version: int, key: str) -> Corrupt:
 
 
 def _litter(cut: LogCut, listing: LogListing) -> bool:
-    history = {kept.key for kept in cut.history}
+    unknown = (listing.carry.keys() - cut.carry) | (listing.history.keys() - {kept.key for kept in cut.history})
     return (
-        any(is_old(version, cut.version) for version in listing.cuts)
-        or any(position <= cut.upto for position in listing.segments)
-        or any(short(batch) in cut.taken for batch in listing.staged.values())
-        or any(version <= cut.version and key not in cut.carry for key, version in listing.carry.items())
-        or any(version <= cut.version and key not in history for key, version in listing.history.items())
+        is_old(min(listing.cuts, default=cut.version), cut.version)
+        or min(listing.segments, default=cut.upto + 1) <= cut.upto
+        or any(map(cut.taken.__contains__, map(short, listing.staged.values())))
+        or any(version <= cut.version for key, version in (listing.carry | listing.history).items() if key in unknown)
     )

@@ -120,7 +120,7 @@ def bound_look_up(context: Context, look_up: LookUp | None) -> BoundLookUp | Non
     if plan is None or fanned_out:
         return None
     made = [each if isinstance(each, _AnswerColumn) else _constant(*each, look_up) for each in plan.columns]
-    columns = tuple([each for each in made if each is not None])
+    columns = tuple(filter(None, made))
     key = {
         column.name: value
         for column, constant in plan.key

@@ -31,7 +31,7 @@ from lakewarden.sql.queries.pushdown import Pushdown
 from lakewarden.sql.query_engine.engine import for_duck
 from lakewarden.sql.relations import SYSTEM, Relation
 from lakewarden.sql.results import Row, listing
-from lakewarden.sql.session_table import client_to_read
+from lakewarden.sql.session_table import reader_in
 from lakewarden.sql.system_listings import LISTINGS, MOMENT, WHOLE, SystemListing, texts
 from lakewarden.tables.strong_read import PastScope, ReadSelection
 from lakewarden.tables.warehouse import cold_tables, find_table, live_tables
@@ -250,11 +250,11 @@ def relation(context: Context, name: TableName, pushdown: Pushdown, read: pa.Tab
 
 def scanned(context: Context, table: Table, wanted: ReadSelection, catalog: Catalog | None = None) -> pa.Table:
     """The session's rows of a table, those of its block among them; some outside the bounds, too. `catalog` as in
-    `TableClient.scan`.
+    `TableReader.scan`.
     """
     owner = context.owner(table)
-    client = client_to_read(context.block, open_table(context.warehouse, table), owner)
-    return client.scan(wanted, user=owner, freshness=context.freshness, catalog=catalog)
+    make, warehouse = reader_in(context.block, table.name, owner), context.services.warehouse
+    return make(warehouse, table, warehouse.log(table)).scan(wanted, owner, context.freshness, catalog)
 
 
 def past(context: Context, relation: Relation) -> PastScope:

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from lakewarden.base.commit_metadata import Metadata, attaches
 from lakewarden.catalog.evolution import anew
-from lakewarden.catalog.model import OBJECT, Catalog
+from lakewarden.catalog.model import OBJECT
 from lakewarden.delta.past import AsOf
 from lakewarden.delta.reading.rows import matches
 from lakewarden.errors import InvalidArgument, NotFound, SchemaChanged, Unsupported
@@ -276,15 +276,9 @@ class TableClient(TableVersions):
             return _shown(self.reader.past(as_of, user).rows(EVERYTHING))
         return _shown(self.scan(EVERYTHING, user=user, freshness=freshness))
 
-    def scan(
-        self, wanted: ReadSelection, *, user: str | None, freshness: Freshness = "strong", catalog: Catalog | None = None
-    ) -> pa.Table:
-        """A part of the scope's rows, in no particular order; with all columns and `_seq` where none are named.
-
-        Args:
-            catalog: where the scope is looked up first, if it was read just now; by default the newest.
-        """
-        return self.reader.scan(wanted, user, freshness, catalog)
+    def scan(self, wanted: ReadSelection, *, user: str | None, freshness: Freshness = "strong") -> pa.Table:
+        """A part of the scope's rows, in no particular order; with all columns and `_seq` where none are named."""
+        return self.reader.scan(wanted, user, freshness)
 
     def revise(
         self,

@@ -89,6 +89,9 @@ class TableReader:
     ) -> pa.Table:
         """As `TableClient.scan`.
 
+        Args:
+            catalog: where the scope is looked up first, if it was read just now; by default the newest.
+
         Raises:
             SchemaChanged: a wanted name is no column's any more, or means another one.
         """

@@ -21,6 +21,8 @@ from lakewarden.tables.pins import Pin, pin_version, release, unless_erased
 from lakewarden.tables.strong_read import where_it_lies
 from lakewarden.tables.warehouse import Warehouse, find_table
 
+MakeReader = Callable[[Warehouse, Table, TableLog], TableReader]
+
 
 @dataclass(frozen=True)
 class TableVersions:
@@ -31,7 +33,7 @@ class TableVersions:
     log: TableLog
     author: str = OPERATOR.user
     """The user who writes; rows of USER and STREAM tables belong to their scope's user."""
-    make_reader: Callable[[Warehouse, Table, TableLog], TableReader] = TableReader
+    make_reader: MakeReader = TableReader
     """Another one in a block, where what is written is kept and what is kept is read."""
 
     @cached_property
