@@ -9,11 +9,11 @@ been taken with any ETag.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Literal
+from typing import Literal, TypeVar
 
 import msgspec
 
@@ -22,6 +22,8 @@ from lakewarden.catalog.state.ledger_runs import KnownObject, Records, RunName
 from lakewarden.errors import Conflict, Corrupt
 from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore
 from lakewarden.storage.sources import SourceObject
+
+T = TypeVar("T")
 
 # The entries of a ledger: batches, which say what is to be taken, and attempts at them, which say how it went.
 #
@@ -156,6 +158,19 @@ class Ledger:
     def busy(self) -> Conflict:
         """The error of who looked at it so often."""
         return Conflict(f"the ledger of {self.pipeline_id} was changed by others {LOOKS} times meanwhile; try again")
+
+    def looked(self, read: Callable[[LedgerView], T | None], look: Callable[[], LedgerView] | None = None) -> T:
+        """What `read` finds by a view; by another, where it finds None, or what the view names was settled or merged since.
+
+        Raises:
+            Conflict: others changed the ledger at each look.
+        """
+        for _ in range(LOOKS):
+            view = (look or self.look)()
+            with suppress(Missing):
+                if (found := read(view)) is not None:
+                    return found
+        raise self.busy()
 
     def look(self) -> LedgerView:
         home = f"{ROOT}/{self.pipeline_id}"

@@ -220,24 +220,20 @@ class ObjectIngest:
 
     def _take(self, objects: Sequence[SourceObject]) -> None:
         """Puts what is still new into a batch, and finishes it. Of two processes that do so at once, one finishes the other's."""
-        for _ in range(LOOKS):
-            view = self._settled_view()
+
+        def planned(view: LedgerView) -> tuple[ObjectBatch, list[ObjectReport]] | None:
             self._look_again()
-            try:
-                new, skipped = self._divided(objects, view)
-            except Missing:
-                continue  # runs were merged since
+            new, skipped = self._divided(objects, view)
             batch = ObjectBatch(view.next, self._job_id, self._warehouse.clock(), tuple(new))
             if new:
                 self._reach("ingest:planned")
-            if new and not self._ledger.add(batch):
-                continue  # another process was faster
-            if new:  # nothing was taken since the view
-                self._reach("ingest:batch")
-                skipped += [] if self._finish(batch, fresh=True) else self._finished_elsewhere(batch)
-            self._tally.skip(skipped, named=self._request.objects is not None)
-            return
-        raise self._ledger.busy()
+            return (batch, skipped) if not new or self._ledger.add(batch) else None  # another process was faster
+
+        batch, skipped = self._ledger.looked(planned, self._settled_view)
+        if batch.objects:  # nothing was taken since the view
+            self._reach("ingest:batch")
+            skipped += [] if self._finish(batch, fresh=True) else self._finished_elsewhere(batch)
+        self._tally.skip(skipped, named=self._request.objects is not None)
 
     def _look_again(self) -> None:
         """Takes the rule as it is now.
@@ -275,28 +271,20 @@ class ObjectIngest:
     def _finished_elsewhere(self, batch: ObjectBatch) -> list[ObjectReport]:
         """What became of a batch that another process settled. Its attempt is removed: who settled it has counted the rows."""
         objects = [offered.object for offered in batch.objects]
-        for _ in range(LOOKS):
-            try:
-                known = self._ledger.known(self._ledger.look(), [one.key for one in objects])
-            except Missing:
-                continue  # runs were merged since
-            took = {one.key for one in objects if one.key in known and known[one.key].is_of(one.etag)}
-            reason = f"another ingest finished batch {batch.number} of {self._request.table} first"
-            return [ObjectReport(one.key, one.etag, "known" if one.key in took else "left", reason=reason) for one in objects]
-        raise self._ledger.busy()
+        known = self._ledger.looked(lambda view: self._ledger.known(view, [one.key for one in objects]))
+        took = {one.key for one in objects if one.key in known and known[one.key].is_of(one.etag)}
+        reason = f"another ingest finished batch {batch.number} of {self._request.table} first"
+        return [ObjectReport(one.key, one.etag, "known" if one.key in took else "left", reason=reason) for one in objects]
 
     def _new(self, objects: Sequence[SourceObject]) -> list[SourceObject]:
         """Those that are new by a look that may be some pages old: `_take` looks again."""
-        for _ in range(LOOKS):
-            view = self._seen = self._seen or self._ledger.look()
-            try:
-                new, skipped = self._divided(objects, view)
-            except Missing:
-                self._seen = None  # runs were merged since
-                continue
-            self._tally.skip(skipped, named=False)
-            return [offered.object for offered in new]
-        raise self._ledger.busy()
+        seen = iter((self._seen,))
+        view, (new, skipped) = self._ledger.looked(
+            lambda view: (view, self._divided(objects, view)), lambda: next(seen, None) or self._ledger.look()
+        )
+        self._seen = view
+        self._tally.skip(skipped, named=False)
+        return [offered.object for offered in new]
 
     def _divided(self, objects: Sequence[SourceObject], view: LedgerView) -> tuple[list[OfferedObject], list[ObjectReport]]:
         """Those that are to be taken, and those that are not."""
