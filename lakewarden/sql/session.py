@@ -46,10 +46,6 @@ if TYPE_CHECKING:
     from lakewarden.tables.rows.files import Upload
 
 
-_APART = nullcontext()
-"""Around statements for which no segment of others waits."""
-
-
 # Announces the append of an INSERT before its names are resolved, so that the segments of others wait for it (decision 79).
 def announced(warehouse: Warehouse, namespace: str | None, statements: Sequence[Statement]) -> AbstractContextManager[None]:
     """For the time in which the statements run: it ends with their append, or where they do not get so far. The table is the one
@@ -57,7 +53,7 @@ def announced(warehouse: Warehouse, namespace: str | None, statements: Sequence[
     """
     ref = statements[0].appends_to() if len(statements) == 1 else None
     table = None if ref is None else _known(warehouse.catalog.recent(), ref, namespace)
-    return _APART if table is None else warehouse.log(table).announced()
+    return nullcontext() if table is None else warehouse.log(table).announced()
 
 
 def _known(catalog: Catalog, ref: Ref, namespace: str | None) -> Table | None:
@@ -149,7 +145,7 @@ class SqlSession:
             Canceled: it was cancelled before all statements had run.
         """
         try:
-            with _APART if self.block.open else announced(self._services.warehouse, self._choices.namespace, statements):
+            with nullcontext() if self.block.open else announced(self._services.warehouse, self._choices.namespace, statements):
                 context = self._context(freshness, wait=wait, cancellation=cancellation)
                 results = self._run(context, statements, files, each)
         except LakewardenError:

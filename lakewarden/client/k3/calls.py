@@ -53,23 +53,14 @@ class Calls(ABC):
             if not name.startswith("_") and callable(member):
                 setattr(cls, name, checked(member))
 
-    def __init__(
-        self,
-        services: Services,
-        principal: Principal = OPERATOR,
-        cancellation: Cancellation | None = None,
-        *,
-        decoded: bool = False,
-    ) -> None:
+    def __init__(self, services: Services, principal: Principal = OPERATOR, cancellation: Cancellation | None = None) -> None:
         """
         Args:
             cancellation: of the calls' statements, as of `SqlSession.run`.
-            decoded: whether arguments are decoded by the types of the calls, which are not looked at again then.
         """
         self._services = services
         self._principal = principal
         self._cancellation = cancellation
-        self.decoded = decoded
 
     @property
     def _warehouse(self) -> Warehouse:
@@ -144,7 +135,7 @@ def only(statements: Sequence[Statement]) -> Statement:
     return statements[0]
 
 
-C = TypeVar("C", bound=Calls)
+C = TypeVar("C")
 P = ParamSpec("P")
 A = TypeVar("A")
 
@@ -161,7 +152,7 @@ def checked(call: Callable[Concatenate[C, P], A]) -> Callable[Concatenate[C, P],
     def looked_at(self: C, /, *args: P.args, **kwargs: P.kwargs) -> A:
         shape, kinds = _declared(call)
         given = shape.bind(self, *args, **kwargs).arguments
-        for name, value in () if self.decoded else list(given.items())[1:]:
+        for name, value in list(given.items())[1:]:
             try:
                 msgspec.convert(value, kinds[name])
             except msgspec.ValidationError as error:

@@ -37,11 +37,11 @@ def native_rows(schema: TableSchema, rows: Sequence[Row | str]) -> list[dict[str
         ConstraintViolation: a value has no form that its column takes.
     """
     columns = {column.name: column for column in schema.columns}
-    as_they_are = {name: _AS_THEY_ARE.get(column.type.name, _NOTHING) for name, column in columns.items()}
+    as_they_are = {name: _AS_THEY_ARE.get(column.type.name, ()) for name, column in columns.items()}
     return [
         {
             name: value
-            if value.__class__ in as_they_are.get(name, _NOTHING)
+            if value.__class__ in as_they_are.get(name, ())
             else native_value(columns.get(name) or column_of(schema, name), value)
             for name, value in (row if row.__class__ is dict else _object(row)).items()
         }
@@ -185,7 +185,6 @@ _READERS: dict[str, Callable[[object], object]] = {
     "JSON": _document,
 }
 
-_NOTHING: frozenset[type] = frozenset()
 _AS_THEY_ARE = {
     **dict.fromkeys(("SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE"), frozenset({int})),
     **dict.fromkeys(("TEXT", "UUID", "DATE", "BOOLEAN"), frozenset({str, bool})),

@@ -28,7 +28,6 @@ from lakewarden.ingest.pipelines.rules import untaken, why_not
 from lakewarden.ingest.pipelines.source import source_of
 from lakewarden.log.once import Resume
 from lakewarden.maintenance.workplace import Workplace
-from lakewarden.storage.objects import Missing
 from lakewarden.storage.sources import SourceObject
 from lakewarden.tables.fanout import Run
 from lakewarden.tables.warehouse import Warehouse
@@ -249,11 +248,7 @@ class ObjectIngest:
     def _settled_view(self) -> LedgerView:
         """A look at the ledger that shows no open batch; those that are open are finished first."""
         for _ in range(LOOKS):
-            view = self._ledger.look()
-            try:
-                found = self._ledger.open_batch(view)
-            except Missing:
-                continue  # settled since
+            view, found = self._ledger.looked(lambda view: (view, self._ledger.open_batch(view)))
             if found is None:
                 return view
             self._finish(found, fresh=False)

@@ -50,14 +50,7 @@ _ATTEMPTS = 20
 class Appends:
     """Appends to one partition. Safe for threads."""
 
-    def __init__(
-        self,
-        store: ObjectStore,
-        log_id: str,
-        terms: CutTerms,
-        gathering: Gathering,
-        clock: Clock,
-    ) -> None:
+    def __init__(self, store: ObjectStore, log_id: str, terms: CutTerms, gathering: Gathering, clock: Clock) -> None:
         self._store = store
         self._log_id = log_id
         self._gathering = gathering

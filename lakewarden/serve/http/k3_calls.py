@@ -15,6 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from lakewarden.base.cancellation import Cancellation
+from lakewarden.base.commit_metadata import attached
 from lakewarden.base.scope import TableName
 from lakewarden.catalog.access import Principal
 from lakewarden.client import Lakehouse
@@ -109,8 +110,9 @@ def _rebuilt(call: _Call, outcome: StatementOutcome) -> bytes | None:
 
 def _answer(lake: Lakehouse, call: _Call) -> StoredAnswer:
     given = {name: _native(name, getattr(call.asked, name)) for name in call.asked.__struct_fields__}
-    k3 = K3(lake.sessions.served_services, call.principal, call.cancellation, decoded=True)
-    found = getattr(k3, snake(call.name))(**given)
+    k3 = K3(lake.sessions.served_services, call.principal, call.cancellation)
+    with attached(getattr(call.asked, "user_metadata", None)):  # without the call's look at types, by which the body was read
+        found = inspect.unwrap(getattr(K3, snake(call.name)))(k3, **given)
     body = msgspec.json.encode(found)
     return StoredAnswer(body, None if call.name == "execute" and "rows" in found else body)
 

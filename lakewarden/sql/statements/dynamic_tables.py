@@ -186,7 +186,7 @@ def _described(context: Context, table: Table, options: DynamicOptions) -> tuple
 
 
 def _watermark(context: Context, table: Table, column: str) -> object:
-    rows = open_table(context.warehouse, table).scan(ReadSelection((column,)), user=None)
+    rows = open_table(context.warehouse, table).reader.scan(ReadSelection((column,)), None)
     return pc.max(rows.column(column)).as_py()
 
 

@@ -274,11 +274,7 @@ class TableClient(TableVersions):
         as_of = AsOf.of(version, timestamp)
         if as_of is not None:
             return _shown(self.reader.past(as_of, user).rows(EVERYTHING))
-        return _shown(self.scan(EVERYTHING, user=user, freshness=freshness))
-
-    def scan(self, wanted: ReadSelection, *, user: str | None, freshness: Freshness = "strong") -> pa.Table:
-        """A part of the scope's rows, in no particular order; with all columns and `_seq` where none are named."""
-        return self.reader.scan(wanted, user, freshness)
+        return _shown(self.reader.scan(EVERYTHING, user, freshness))
 
     def revise(
         self,

@@ -87,7 +87,7 @@ class TableReader:
     def scan(
         self, wanted: ReadSelection, user: str | None, freshness: Freshness = "strong", catalog: Catalog | None = None
     ) -> pa.Table:
-        """As `TableClient.scan`.
+        """A part of the scope's rows, in no particular order; with all columns and `_seq` where none are named.
 
         Args:
             catalog: where the scope is looked up first, if it was read just now; by default the newest.
