@@ -18,6 +18,7 @@ from msgspec.structs import replace as replace_struct
 from prometheus_client.parser import text_string_to_metric_families
 
 from lakewarden import Lakehouse
+from lakewarden.base.scope import TableName
 from lakewarden.base.setting_sections import CompactionSettings
 from lakewarden.base.settings import Settings
 from lakewarden.catalog.state.failed_checks import CheckResult
@@ -90,7 +91,7 @@ def test_the_verdict_is_one_line_and_the_worst_table_stands_first(fleet: Fleet) 
 
 
 def test_no_name_is_markup_and_nothing_is_loaded(fleet: Fleet) -> None:
-    name = replace(fleet.tables[0].health.table, name="<script>")
+    name = TableName(fleet.tables[0].health.table.namespace, "<script>")
     health = replace(fleet.tables[0].health, table=name)
     evil = replace(fleet, tables=(replace(fleet.tables[0], health=health), *fleet.tables[1:]), warehouse=EVIL)
     found = fleet_page(evil)
