@@ -34,7 +34,7 @@ def look(uri: str) -> None:
 def test_a_million_scopes_are_looked_at_in_twice_the_time_of_their_hashes(tmp_path: Path) -> None:
     uri = str(tmp_path / "million")
     quiet.make(uri, SCOPES)
-    code = f"from {__name__} import look; look({uri!r})"
+    code = f"from tests.client.fleet.test_million import look; look({uri!r})"
     done = subprocess.run([sys.executable, "-c", code], cwd=Path(__file__).parents[3], capture_output=True, text=True, check=True)
     hashed, took, peak, verdict, size = json.loads(done.stdout)
     assert verdict == "1,000,000 scopes: all well"
