@@ -15,12 +15,16 @@ from typing import Any
 
 import dagster as dg
 import httpx
+import msgspec
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from lakewarden import Column
 from lakewarden.base.quantities import in_units
 from lakewarden.cli.main import main
 from lakewarden.client import Lakehouse
+from lakewarden.client.fleet_metrics import metrics_text
+from lakewarden.client.fleet_page import fleet_page
 from lakewarden.serve.common import Common
 from lakewarden.serve.http.app import application
 from lakewarden.serve.tokens import operator_token
@@ -210,3 +214,30 @@ def test_all_doors_say_the_same(
     dagster = dict(_of_dagster(load, instance, warehouse))
     assert dagster.pop("health") == {name: whole["figures"][name] for name in _IN_DAGSTER}
     assert dagster == status
+
+
+def test_odd_users_and_tables_that_are_empty_new_or_dropped_say_the_same(tmp_path: Path) -> None:
+    columns = [Column("id", "BIGINT"), Column("item", "TEXT")]
+    with Lakehouse.open(str(tmp_path)) as lake:
+        for namespace in ("shop", "gone"):
+            lake.create_namespace(namespace)
+        for name in ("shop.odd", "shop.zero", "shop.never", "gone.orders"):
+            lake.create_table(name, type="USER", columns=columns, primary_key=["id"])
+        for user in ("שלום", "😀" * 10, "x" * 255, "<script>", "é"):
+            lake.table("shop.odd").write([{"id": 1, "item": "tea"}], user=user)
+        for name in ("shop.zero", "gone.orders"):
+            lake.table(name).write([{"id": 1, "item": "tea"}], user="ann")
+        lake.flush()
+        lake.sql("DELETE FROM shop.zero WHERE id = 1", user="ann", role="user")
+        lake.flush()
+        lake.drop_namespace("gone", cascade=True)
+        lake.table("shop.never").write([{"id": 1, "item": "tea"}], user="ann")
+        fleet = lake.fleet()
+    figures = {one.name: msgspec.to_builtins(one.look) for one in fleet.tables}
+    status = {table: {name: found[name] for name in _IN_DAGSTER} for table, found in figures.items()}
+    counts = {table: (found["scopes"], found["rows"], found["pending_rows"]) for table, found in status.items()}
+    assert counts == {"shop.odd": (5, 5, 0), "shop.zero": (1, 0, 0), "shop.never": (0, 0, 1)}
+    assert _of_prometheus(metrics_text(fleet)) == status
+    assert _of_the_page(fleet_page(fleet)) == {
+        table: {name: found[name] for name in _ON_THE_PAGE} for table, found in status.items()
+    }
