@@ -80,15 +80,14 @@ def explained(warehouse: Warehouse, catalog: Catalog, reports: Sequence[ScopeRep
     """The reports of work that began with this catalog. What was CORRUPT by it is a conflict where the table was altered since:
     another process may have given the scope columns that the catalog lacks, and nothing has to be repaired.
     """
-    if not any(report.fault is not None and report.fault.code == Corrupt.code for report in reports):
+    corrupt = {report.scope for report in reports if report.fault is not None and report.fault.code == Corrupt.code}
+    if not corrupt:
         return list(reports)
     schemas = {table.log_id: table.schemas for table in warehouse.catalog.read().tables.values()}
     altered = {one.name for one in catalog.tables.values() if schemas.get(one.log_id, one.schemas) != one.schemas}
-    return [_explained(report) if report.scope.table in altered else report for report in reports]
+    return [_altered(one) if one.scope in corrupt and one.scope.table in altered else one for one in reports]
 
 
-def _explained(report: ScopeReport) -> ScopeReport:
-    if report.fault is None or report.fault.code != Corrupt.code:
-        return report
+def _altered(report: ScopeReport) -> ScopeReport:
     fault = fault_of(Conflict(f"{report.scope.table} was altered meanwhile, and what its columns are is read first: try again"))
     return replace(report, reason=fault.message, fault=fault)

@@ -85,7 +85,7 @@ def test_a_restore_is_few_frames_from_its_plan_and_reads_the_catalog_once(
     with _stacks("plan_restore", monkeypatch) as stacks:
         assert _reads(lambda: lake.restore(NOTES, user="ann", version=0), monkeypatch) == 1
     (stack,) = stacks
-    assert len(stack) <= 9, stack
+    assert len(stack) <= 9, "\n".join(stack)
     (report,) = lake.restore(NOTES, user="ann", version=0)
     assert _reads(lambda: lake.apply(report.plan_id), monkeypatch) == 1
     assert lake.table(NOTES).history(user="ann")[0].version == 2

@@ -486,7 +486,6 @@ def test_a_table_that_does_not_name_its_scope_is_told_by_its_commits_before_it_i
 ) -> None:
     """As tables are that were made before there was that property."""
     with monkeypatch.context() as earlier:
-        earlier.setattr("lakewarden.delta.lifecycle.create.owner_of", lambda target: "")
         earlier.setattr("lakewarden.delta.scope.owner_of", lambda target: "")
         for user in ("cem", "bob"):
             table.write(notes({1: f"of {user}"}), user=user)

@@ -200,7 +200,8 @@ def _orphans(task: CheckTask, table: ScopeTable) -> str:
 def _disagreement(task: CheckTask, table: ScopeTable, newest: int | None) -> str:
     watermark = table.watermark(task.target.app_id)
     # The log's end was read before the table: rows that were written and flushed in between are beyond it.
-    if watermark is not None and watermark > task.log_end and watermark > (end := _end_now(task)):
+    log = reader_of(state_store(task.state_uri), task.target.log_id)
+    if watermark is not None and watermark > task.log_end and watermark > (end := log.view(()).end):
         where = f"its watermark {watermark} is beyond the log's end {end}"
         return f"{where}: the table was copied, or is another warehouse's"
     direct = table.watermark(DIRECT_APP)
@@ -208,10 +209,6 @@ def _disagreement(task: CheckTask, table: ScopeTable, newest: int | None) -> str
     if newest is not None and known != NOTHING and newest > known:
         return f"it has a row of _seq {newest}, beyond its watermark {known}"
     return ""
-
-
-def _end_now(task: CheckTask) -> int:
-    return reader_of(state_store(task.state_uri), task.target.log_id).view(()).end
 
 
 # Looks at scopes, and once more where something seems wrong: what works meanwhile parts catalog, log and table.
