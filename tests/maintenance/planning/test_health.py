@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from lakewarden import Lakehouse
+from lakewarden import Lakehouse, Settings
+from lakewarden.base.setting_sections import FlushSettings
 from lakewarden.catalog.state.failed_checks import CheckResult
 from lakewarden.maintenance.planning.health import TableHealth, health, health_of
 from lakewarden.maintenance.planning.overview import overview
@@ -53,16 +54,16 @@ def test_a_line_a_reason_the_most_severe_first(tmp_path: Path) -> None:
     assert (found.worst[0].code, found.worst[0].command) == ("CORRUPT", f"lakewarden repair {NOTES} --user dan")
 
 
+@pytest.mark.slow
 def test_a_check_has_a_line_for_each_reason_and_each_scope_counts_once(tmp_path: Path) -> None:
     """Reasons that differ in names, ids of files and numbers alone are one; what is not read stands with the rarest."""
     reasons = [(60, "{place}/batch-%08x.parquet is missing"), (30, "version %d is torn")]
     reasons += [(2, f"{word} is garbled ") for word in ("head", "tail", "stats", "schema", "name")]
     told = [reason % number if "%" in reason else reason for count, reason in reasons for number in range(count)]
-    with Lakehouse.open(str(tmp_path / "warehouse")) as lake:
+    with Lakehouse.open(str(tmp_path / "warehouse"), settings=Settings(flush=FlushSettings(in_process_below=200))) as lake:
         table = make_notes(lake)
         users = [f"u{number:03}" for number in range(103)]
-        for user in users:
-            table.write(notes({1: "a"}), user=user)
+        table.write([{"user": user, "id": 1, "text": "a"} for user in users], user_column="user")
         lake.flush()
         failures = [CheckResult(user, "readable", 1, False, reason=told[at % 100]) for at, user in enumerate(users)]
         lake.warehouse.failed_checks.record(table.table.id, failures)
