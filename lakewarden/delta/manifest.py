@@ -175,8 +175,8 @@ def _schema_versions(store: ObjectStore, target: ScopeTarget, files: tuple[DataF
     """Returns the schema version of each file: known, or from the last manifest, or from the footer."""
     if len(target.schemas) == 1:
         return dict.fromkeys((file.path for file in files), target.schema.version)
-    told = {file.path: file.schema_version for file in files if file.schema_version is not None}
-    known = _recorded(_parsed(_text(store))) | told
+    stamped = {file.path: file.schema_version for file in files if file.schema_version is not None}
+    known = _recorded(_parsed(_text(store))) | stamped
     return {file.path: known.get(file.path) or _from_footer(store, file.path) for file in files}
 
 

@@ -217,7 +217,7 @@ def _check_vector(vector: Vector, key: str, rows: int | None, decoded: Location 
     in_log = vector.storage_type == "i"
     has_place = in_log or offset is None or 0 < offset <= _MOST_NUMBER
     if not has_place or not 0 <= size <= _MOST_NUMBER or count < 0 or (count and not size):
-        raise Corrupt(f"the deletion vector of {key} has a place that is none: offset {offset}, {size} bytes, {count} rows")
+        raise Corrupt(f"the deletion vector of {key} has an impossible place: offset {offset}, {size} bytes, {count} rows")
     if rows is not None and rows < count:
         raise Corrupt(f"the deletion vector of {key} deletes {count} rows, of {rows} that the file has")
     if in_log and count and decoded is not None:
@@ -229,7 +229,7 @@ def _check_vector(vector: Vector, key: str, rows: int | None, decoded: Location 
 
 
 def _odd_values(state: LogState) -> Iterator[Note]:
-    """Only files of which the log has no value, or one that is none of its column's type, can be wrong so: they are few."""
+    """Only files of which the log has no value, or one that is not of its column's type, can be wrong so: they are few."""
     values, columns = whole(state.files, "partitionValues"), partition_columns(state.metadata)
     odd = []
     for name, kind in columns.items():

@@ -200,10 +200,10 @@ def _orphans(task: CheckTask, table: ScopeTable) -> str:
 def _disagreement(task: CheckTask, table: ScopeTable, newest: int | None) -> str:
     watermark = table.watermark(task.target.app_id)
     # The log's end was read before the table: rows that were written and flushed in between are beyond it.
-    log = reader_of(state_store(task.state_uri), task.target.log_id)
-    if watermark is not None and watermark > task.log_end and watermark > (end := log.view(()).end):
-        where = f"its watermark {watermark} is beyond the log's end {end}"
-        return f"{where}: the table was copied, or is another warehouse's"
+    if watermark is not None and watermark > task.log_end:
+        end = reader_of(state_store(task.state_uri), task.target.log_id).view(()).end
+        if watermark > end:
+            return f"its watermark {watermark} is beyond the log's end {end}: the table was copied, or is another warehouse's"
     direct = table.watermark(DIRECT_APP)
     known = max(NOTHING if watermark is None else watermark, NOTHING if direct is None else end_of(direct))
     if newest is not None and known != NOTHING and newest > known:

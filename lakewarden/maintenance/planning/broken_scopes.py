@@ -68,7 +68,7 @@ class BrokenScopes:
     def __len__(self) -> int:
         return len(self.failed)
 
-    def told(self, failed: Sequence[tuple[Scope, StandingFailure]]) -> list[BrokenScope]:
+    def reasons_of(self, failed: Sequence[tuple[Scope, StandingFailure]]) -> list[BrokenScope]:
         """What is known of these: one read for each, some at once."""
         return at_once(lambda one: self._broken(*one), failed)
 

@@ -216,7 +216,7 @@ def _of_check(check: str, failed: BrokenScopes, theirs: Sequence[tuple[Scope, St
     """A line for each of the most frequent reasons, and one for all others, so that each scope counts once."""
     severity: Severity = "broken" if is_broken(check) else "failed check"
     alike: dict[tuple[str, str], list[BrokenScope]] = {}
-    for one in failed.told(theirs[:_CAUSES]):
+    for one in failed.reasons_of(theirs[:_CAUSES]):
         alike.setdefault((one.code, one.kind), []).append(one)
     groups = sorted(alike.values(), key=len, reverse=True)
     for group in groups[:_REASONS]:

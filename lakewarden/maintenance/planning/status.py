@@ -73,7 +73,7 @@ def status(
     shown = list(pending[: len(pending) if limit is None else limit])
     looked = at_once(lambda one: _look(warehouse, catalog, one, now), shown[:OPENED])
     waiting = looked + _as_known(warehouse, catalog, shown[OPENED:], now)
-    red = {(str(one.scope.table), one.scope.user): one for each in broken for one in each.told(each.failed[:limit])}
+    red = {(str(one.scope.table), one.scope.user): one for each in broken for one in each.reasons_of(each.failed[:limit])}
     known = {(one.table, one.user): one for one in waiting}
     found = [_log_status(each.table, fault) for each in broken if (fault := faults.get(each.table.log_id))]
     found += [_marked(known.get(key) or _without_rows(warehouse, catalog, one), one) for key, one in red.items()]

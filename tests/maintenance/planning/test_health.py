@@ -59,13 +59,13 @@ def test_a_check_has_a_line_for_each_reason_and_each_scope_counts_once(tmp_path:
     """Reasons that differ in names, ids of files and numbers alone are one; what is not read stands with the rarest."""
     reasons = [(60, "{place}/batch-%08x.parquet is missing"), (30, "version %d is torn")]
     reasons += [(2, f"{word} is garbled ") for word in ("head", "tail", "stats", "schema", "name")]
-    told = [reason % number if "%" in reason else reason for count, reason in reasons for number in range(count)]
+    texts = [reason % number if "%" in reason else reason for count, reason in reasons for number in range(count)]
     with Lakehouse.open(str(tmp_path / "warehouse"), settings=Settings(flush=FlushSettings(in_process_below=200))) as lake:
         table = make_notes(lake)
         users = [f"u{number:03}" for number in range(103)]
         table.write([{"user": user, "id": 1, "text": "a"} for user in users], user_column="user")
         lake.flush()
-        failures = [CheckResult(user, "readable", 1, False, reason=told[at % 100]) for at, user in enumerate(users)]
+        failures = [CheckResult(user, "readable", 1, False, reason=texts[at % 100]) for at, user in enumerate(users)]
         lake.warehouse.failed_checks.record(table.table.id, failures)
         found = looked(lake)
     lines = [(one.count, one.reason.rpartition("/")[2].removeprefix("failed check "), len(one.examples)) for one in found.worst]
