@@ -22,6 +22,7 @@ from lakewarden.sql.query_engine.workers.engine import pool_of_process
 from tests.fixtures.azurite import AzuriteServer, serve_azurite
 from tests.fixtures.bucket import STORE, AnyPath, BucketPath
 from tests.fixtures.chromium import start_browser
+from tests.fixtures.clock import Clock
 from tests.fixtures.cpu import CpuSeconds
 from tests.fixtures.gate import leave_to_the_night, part, sample
 from tests.fixtures.gcs import GcsServer, serve_gcs
@@ -154,6 +155,12 @@ def warehouse_uri(tmp_path: Path, store: str, request: pytest.FixtureRequest) ->
     if store == "disk":
         return str(tmp_path / "warehouse")
     return f"{request.getfixturevalue(store).prefix_for(request.node.nodeid)}/warehouse"
+
+
+@pytest.fixture
+def clock() -> Clock:
+    """The time of the test's warehouse."""
+    return Clock()
 
 
 @pytest.fixture(scope="session", autouse=True)

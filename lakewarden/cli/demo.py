@@ -13,7 +13,7 @@ import typer
 
 from lakewarden.base.settings import load_settings
 from lakewarden.cli.context import invocation
-from lakewarden.cli.output import Cell, Row, cell, emit, progress
+from lakewarden.cli.output import Row, cell, emit, progress, row_of
 from lakewarden.spark.java import require_java
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def _step_rows(story: DemoResult) -> list[Row]:
 
 
 def _table_rows(story: DemoResult) -> list[Row]:
-    return [{"kind": "table", **_fields(one)} for one in story.tables]
+    return [{"kind": "table", **row_of(one)} for one in story.tables]
 
 
 def _history_row(entry: HistoryEntry) -> Row:
@@ -119,9 +119,3 @@ def _summary_row(story: DemoResult, warehouse: str) -> Row:
         "ui_command": f"{here} ui",
         "history_command": f"{here} history nyc.flights --user {story.aircraft}",
     }
-
-
-def _fields(value: object) -> dict[str, Cell]:
-    found = cell(value)
-    assert isinstance(found, dict), "a dataclass becomes an object"
-    return found

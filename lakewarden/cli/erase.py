@@ -6,10 +6,9 @@ import getpass
 
 import typer
 
-from lakewarden.catalog.state.erasures import Certificate
 from lakewarden.cli.context import emit_reports, invocation, planned
 from lakewarden.cli.operations import options_of, taking_options
-from lakewarden.cli.output import Row, cell
+from lakewarden.cli.output import Row, row_of
 
 _SHOWN = ("id", "user", "result", "finished_at", "tables", "objects_searched", "coincidences", "to_do", "unseen")
 
@@ -75,7 +74,7 @@ def erase(
             call.emit([{"request": request}], empty="")
         else:
             certificate = lake.erase(user, table, asked_by=getpass.getuser(), **options)
-            call.emit([_row(certificate)], empty="", columns=_SHOWN)
+            call.emit([row_of(certificate)], empty="", columns=_SHOWN)
 
 
 def erasures(
@@ -86,10 +85,4 @@ def erasures(
     call = invocation(context)
     with call.lake("erasures") as lake:
         found = lake.erasures(user)
-    call.emit([_row(certificate) for certificate in reversed(found)], empty="no erasures", columns=_SHOWN)
-
-
-def _row(certificate: Certificate) -> Row:
-    row = cell(certificate)
-    assert isinstance(row, dict), "a dataclass becomes an object"
-    return row
+    call.emit([row_of(certificate) for certificate in reversed(found)], empty="no erasures", columns=_SHOWN)

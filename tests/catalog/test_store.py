@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import multiprocessing
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
-from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -18,9 +17,10 @@ from lakewarden.catalog.model import Catalog, FlushPolicy, Lease, Table, TableOp
 from lakewarden.catalog.store import CatalogStore, CatalogVersion, decode, encode
 from lakewarden.errors import AlreadyExists, Conflict, Corrupt, StorageUnavailable
 from lakewarden.storage.local import LocalObjects
-from lakewarden.storage.objects import AlreadyThere, ObjectStore, StoredObject
+from lakewarden.storage.objects import AlreadyThere, ObjectStore
 from lakewarden.storage.open import open_store
 from tests.catalog.build import NOW, base_of, storage, table
+from tests.fixtures.forwarding import ForwardingStore
 
 
 @pytest.fixture(params=["disk", "memory", pytest.param("minio", marks=pytest.mark.minio)])
@@ -38,17 +38,13 @@ def adding(name: str) -> Callable[[Catalog], Catalog]:
     return lambda catalog: changes.add_namespace(catalog, name, NOW)
 
 
-class Wrapped(ObjectStore):
+class Wrapped(ForwardingStore):
     """A real store with something happening around its creations."""
 
     def __init__(self, store: ObjectStore) -> None:
-        self._store = store
+        super().__init__(store)
         self.before: Callable[[], None] = lambda: None
         self.after: Callable[[], None] = lambda: None
-
-    @property
-    def uri(self) -> str:
-        return self._store.uri
 
     def create(self, key: str, data: bytes) -> None:
         before, self.before = self.before, lambda: None
@@ -56,27 +52,6 @@ class Wrapped(ObjectStore):
         self._store.create(key, data)
         after, self.after = self.after, lambda: None
         after()
-
-    def confirm(self, key: str) -> None:
-        self._store.confirm(key)
-
-    def put(self, key: str, data: bytes) -> None:
-        self._store.put(key, data)
-
-    def get(self, key: str) -> bytes:
-        return self._store.get(key)
-
-    def get_dated(self, key: str) -> tuple[bytes, datetime]:
-        return self._store.get_dated(key)
-
-    def get_range(self, key: str, start: int, length: int) -> bytes:
-        return self._store.get_range(key, start, length)
-
-    def list(self, prefix: str) -> list[StoredObject]:
-        return self._store.list(prefix)
-
-    def delete(self, keys: Iterable[str]) -> None:
-        self._store.delete(keys)
 
 
 def test_a_new_warehouse_has_the_first_catalog(store: ObjectStore) -> None:

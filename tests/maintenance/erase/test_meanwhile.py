@@ -19,11 +19,6 @@ _ANN = "ann-7f3a"
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
 def table(tmp_path: Path, clock: Clock) -> Iterator[TableClient]:
     with Lakehouse.open(str(tmp_path / "w"), clock=clock) as lake:
         made = make_notes(lake)

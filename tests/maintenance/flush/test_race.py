@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from multiprocessing.synchronize import Barrier, Event
@@ -17,8 +16,9 @@ from lakewarden.base.faults import Reach
 from lakewarden.errors import LakewardenError
 from lakewarden.log.objects.log import ObjectLog
 from lakewarden.log.table_log import LogTerms
-from lakewarden.storage.objects import ObjectStore, StoredObject
+from lakewarden.storage.objects import ObjectStore
 from tests.fixtures.children import CONTEXT, ended, exit_statuses, start
+from tests.fixtures.forwarding import ForwardingStore
 from tests.fixtures.lakes import (
     NOTES,
     Rows,
@@ -130,41 +130,16 @@ def test_two_flush_jobs_of_the_same_scopes_while_a_third_process_writes(warehous
 _STEPS = ("before-put", "append:put", "append:looked")
 
 
-class _HeldStore(ObjectStore):
+class _HeldStore(ForwardingStore):
     """The store, with a stop before each creation."""
 
     def __init__(self, store: ObjectStore, reach: Reach) -> None:
-        self._store = store
+        super().__init__(store)
         self._reach = reach
-
-    @property
-    def uri(self) -> str:
-        return self._store.uri
 
     def create(self, key: str, data: bytes) -> None:
         self._reach("before-put")
         self._store.create(key, data)
-
-    def confirm(self, key: str) -> None:
-        self._store.confirm(key)
-
-    def put(self, key: str, data: bytes) -> None:
-        self._store.put(key, data)
-
-    def get(self, key: str) -> bytes:
-        return self._store.get(key)
-
-    def get_dated(self, key: str) -> tuple[bytes, datetime]:
-        return self._store.get_dated(key)
-
-    def get_range(self, key: str, start: int, length: int) -> bytes:
-        return self._store.get_range(key, start, length)
-
-    def list(self, prefix: str) -> list[StoredObject]:
-        return self._store.list(prefix)
-
-    def delete(self, keys: Iterable[str]) -> None:
-        self._store.delete(keys)
 
 
 def _write_slowly(uri: str, place: str, hours: int, arrived: Event, go_on: Event, outcome: Path) -> None:

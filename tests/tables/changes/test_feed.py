@@ -28,11 +28,6 @@ from tests.fixtures.lakes import NOTES, keys, lake_fixture, make_notes, notes
 _NAME = TableName.parse(NOTES)
 
 
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
 lake = lake_fixture(clock=True)
 
 

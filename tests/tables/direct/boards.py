@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -10,12 +10,18 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable
 
 from lakewarden import Column, Lakehouse
+from lakewarden.tables.changes.log_reader import Event
 from lakewarden.tables.client import TableClient
+from lakewarden.tables.direct.commit import DirectWrite
+from lakewarden.tables.direct.effects import Keep
 from lakewarden.tables.direct.value import Edit
 from tests.fixtures.bucket import AnyPath, path_of
 from tests.fixtures.lakes import Rows, notes
 
 BOARD = "chat.board"
+EVENTS = "chat.events"
+"""A SHARED table without a primary key."""
+ALL_EVENTS = f"SELECT * FROM {EVENTS}"
 
 Decide = Callable[[pa.Table], Edit]
 
@@ -24,6 +30,32 @@ def make_board(lake: Lakehouse, options: Mapping[str, str] | None = None) -> Tab
     lake.create_namespace("chat", if_not_exists=True)
     columns = [Column("id", "BIGINT"), Column("text", "TEXT")]
     return lake.create_table(BOARD, type="SHARED", columns=columns, primary_key=["id"], options=options)
+
+
+def make_events(lake: Lakehouse, options: Mapping[str, str] | None = None) -> TableClient:
+    lake.create_namespace("chat", if_not_exists=True)
+    columns = [Column("id", "BIGINT"), Column("text", "TEXT")]
+    return lake.create_table(EVENTS, type="SHARED", columns=columns, primary_key=[], options=options)
+
+
+def appending(*batches: pa.Table) -> DirectWrite:
+    return DirectWrite("WRITE", Keep(), batches, {"mode": "Append"})
+
+
+def ids(found: Iterable[Event]) -> list[object]:
+    return [event.row["id"] for event in found]
+
+
+def once(act: Callable[[], object]) -> Callable[[], None]:
+    """The act, which later calls leave out."""
+    done: list[None] = []
+
+    def acts() -> None:
+        if not done:
+            done.append(None)
+            act()
+
+    return acts
 
 
 def board_path(lake: Lakehouse) -> AnyPath:

@@ -3,62 +3,33 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 
-import pyarrow as pa
 import pytest
 
-from lakewarden import Column, Lakehouse
+from lakewarden import Lakehouse
 from lakewarden.errors import Conflict
 from lakewarden.log.table_log import TableLog
-from lakewarden.tables.changes.log_reader import Event
 from lakewarden.tables.client import TableClient
 from lakewarden.tables.direct import barrier
 from lakewarden.tables.direct.barrier import alive, raise_barrier
-from lakewarden.tables.direct.commit import DirectWrite
-from lakewarden.tables.direct.effects import Keep
 from lakewarden.tables.direct.run import DirectRun
 from tests.fixtures.clock import Clock
 from tests.maintenance.steps import Died, dies, then
-from tests.tables.direct.boards import rows
+from tests.tables.direct.boards import ALL_EVENTS, EVENTS, appending, ids, rows
 
-EVENTS = "chat.events"
-ALL = f"SELECT * FROM {EVENTS}"
 QUIET = 121
 """Seconds after which a write counts as dead."""
 UNCOMMITTED = ("direct:written", "direct:drafted", "direct:committing", "before-link")
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def lake(warehouse_uri: str, clock: Clock) -> Iterator[Lakehouse]:
-    with Lakehouse.open(warehouse_uri, clock=clock) as opened:
-        opened.create_namespace("chat")
-        opened.create_table(EVENTS, type="SHARED", columns=[Column("id", "BIGINT"), Column("text", "TEXT")], primary_key=[])
-        yield opened
-
-
-@pytest.fixture
-def events(lake: Lakehouse) -> TableClient:
-    table = lake.table(EVENTS)
-    table.direct.append([rows({0: "first"})])
-    return table
-
-
-def ids(found: list[Event]) -> list[object]:
-    return [event.row["id"] for event in found]
+def events(events: TableClient) -> TableClient:
+    events.direct.append([rows({0: "first"})])
+    return events
 
 
 def stored(table: TableClient) -> list[int]:
     return sorted(int(str(id_)) for id_ in table.read().column("id").to_pylist())
-
-
-def appending(*batches: pa.Table) -> DirectWrite:
-    return DirectWrite("WRITE", Keep(), batches, {"mode": "Append"})
 
 
 def killed(lake: Lakehouse, events: TableClient, number: int = 1, step: str = "direct:committing") -> None:
@@ -74,7 +45,7 @@ def operations(events: TableClient) -> list[str]:
 def test_the_next_append_lets_subscribers_pass_one_whose_process_died(
     lake: Lakehouse, events: TableClient, clock: Clock, step: str
 ) -> None:
-    with lake.subscribe(ALL) as one:
+    with lake.subscribe(ALL_EVENTS) as one:
         one.poll()
         killed(lake, events, step=step)
         events.direct.append([rows({2: "b"})])
@@ -87,7 +58,7 @@ def test_the_next_append_lets_subscribers_pass_one_whose_process_died(
 
 
 def test_a_flush_does_so_where_no_other_write_comes(lake: Lakehouse, events: TableClient, clock: Clock) -> None:
-    with lake.subscribe(ALL) as one:
+    with lake.subscribe(ALL_EVENTS) as one:
         one.poll()
         killed(lake, events)
         events.direct.append([rows({2: "b"})])
@@ -105,7 +76,7 @@ def test_a_flush_does_so_where_no_other_write_comes(lake: Lakehouse, events: Tab
 def test_an_append_that_wakes_up_behind_a_barrier_is_refused(
     lake: Lakehouse, events: TableClient, clock: Clock, step: str
 ) -> None:
-    with lake.subscribe(ALL) as one:
+    with lake.subscribe(ALL_EVENTS) as one:
         one.poll()
         heard: list[object] = []
 
@@ -128,7 +99,7 @@ def test_an_append_that_wakes_up_behind_a_barrier_is_refused(
 def test_a_commit_that_is_on_its_way_loses_against_the_barrier_alone(
     lake: Lakehouse, events: TableClient, clock: Clock, step: str
 ) -> None:
-    with lake.subscribe(ALL) as one:
+    with lake.subscribe(ALL_EVENTS) as one:
         one.poll()
         place = one.seq or 0
 
@@ -148,7 +119,7 @@ def test_a_commit_that_is_on_its_way_loses_against_the_barrier_alone(
 def test_an_append_that_sleeps_behind_its_commit_is_heard_once(
     lake: Lakehouse, events: TableClient, clock: Clock, step: str
 ) -> None:
-    with lake.subscribe(ALL) as one:
+    with lake.subscribe(ALL_EVENTS) as one:
         one.poll()
         heard: list[object] = []
 
@@ -168,7 +139,7 @@ def test_subscribers_wait_for_a_barrier_whose_process_died_until_another_is_rais
     lake: Lakehouse, events: TableClient, clock: Clock, step: str
 ) -> None:
     target, log = events.reader.target(None), lake.warehouse.log(events.table)
-    with lake.subscribe(ALL) as one:
+    with lake.subscribe(ALL_EVENTS) as one:
         one.poll()
         killed(lake, events)
         events.direct.append([rows({2: "b"})])
@@ -184,7 +155,7 @@ def test_subscribers_wait_for_a_barrier_whose_process_died_until_another_is_rais
 
 def test_writes_that_died_before_there_was_a_table_are_passed_once_there_is(lake: Lakehouse, clock: Clock) -> None:
     events = lake.table(EVENTS)
-    with lake.subscribe(ALL) as one:
+    with lake.subscribe(ALL_EVENTS) as one:
         killed(lake, events)
         clock.forward(QUIET)
         lake.flush()

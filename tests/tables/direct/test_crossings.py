@@ -13,8 +13,8 @@ from lakewarden import Lakehouse
 from lakewarden.base.faults import no_faults
 from tests.fixtures.lakes import lake_fixture
 from tests.maintenance.steps import Died, dies, then
+from tests.tables.direct.boards import once
 from tests.tables.direct.crossings import KEYED, KEYLESS, STRANGER, Change, Place, State, begin, found, make_table
-from tests.tables.direct.test_keyless import once
 
 pytestmark = [pytest.mark.slow, pytest.mark.disk]
 

@@ -19,8 +19,7 @@ from lakewarden.tables.direct.run import DirectRun
 from lakewarden.tables.direct.value import Edit
 from tests.fixtures.lakes import NOTES, eventual, lake_fixture, make_notes, notes, strong
 from tests.maintenance.steps import then
-from tests.tables.direct.boards import BOARD, flushed, make_board, removing, rows, setting, stranger
-from tests.tables.direct.test_keyless import once
+from tests.tables.direct.boards import BOARD, flushed, make_board, once, removing, rows, setting, stranger
 
 lake = lake_fixture()
 

@@ -2,50 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pyarrow as pa
 import pytest
 
-from lakewarden import Column, Lakehouse
+from lakewarden import Lakehouse
 from lakewarden.errors import Ended, InvalidArgument
-from lakewarden.tables.changes.log_reader import Event
 from lakewarden.tables.client import TableClient
-from lakewarden.tables.direct.commit import DirectWrite
-from lakewarden.tables.direct.effects import Keep
 from lakewarden.tables.direct.run import DirectRun
-from tests.fixtures.clock import Clock
 from tests.maintenance.steps import then
-from tests.tables.direct.boards import removing, rows
-
-EVENTS = "chat.events"
-ALL = f"SELECT * FROM {EVENTS}"
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def lake(warehouse_uri: str, clock: Clock) -> Iterator[Lakehouse]:
-    with Lakehouse.open(warehouse_uri, clock=clock) as opened:
-        opened.create_namespace("chat")
-        opened.create_table(EVENTS, type="SHARED", columns=[Column("id", "BIGINT"), Column("text", "TEXT")], primary_key=[])
-        yield opened
-
-
-@pytest.fixture
-def events(lake: Lakehouse) -> TableClient:
-    return lake.table(EVENTS)
-
-
-def ids(found: list[Event]) -> list[object]:
-    return [event.row["id"] for event in found]
-
-
-def appending(*batches: pa.Table) -> DirectWrite:
-    return DirectWrite("WRITE", Keep(), batches, {"mode": "Append"})
+from tests.tables.direct.boards import ALL_EVENTS, appending, ids, once, removing, rows
 
 
 def test_an_append_is_one_commit_whose_rows_every_read_sees(lake: Lakehouse, events: TableClient) -> None:
@@ -70,7 +37,7 @@ def test_appends_that_race_go_on_top_of_each_other(lake: Lakehouse, events: Tabl
 
 def test_subscribers_hear_of_each_appended_row_once(lake: Lakehouse, events: TableClient) -> None:
     events.direct.append([rows({1: "a"})])
-    with lake.subscribe(ALL) as one:
+    with lake.subscribe(ALL_EVENTS) as one:
         assert ids(one.poll()) == [1]
         events.direct.append([rows({2: "b", 3: "c"})])
         assert ids(one.poll()) == [2, 3]
@@ -78,12 +45,12 @@ def test_subscribers_hear_of_each_appended_row_once(lake: Lakehouse, events: Tab
         events.direct.append([rows({4: "d"})])
         assert ids(one.poll()) == [4]
         assert one.poll() == []
-    with lake.subscribe(ALL, from_seq=place) as again:
+    with lake.subscribe(ALL_EVENTS, from_seq=place) as again:
         assert ids(again.poll()) == [4]
 
 
 def test_subscribers_do_not_pass_an_append_that_is_under_way(lake: Lakehouse, events: TableClient) -> None:
-    with lake.subscribe(ALL) as one:
+    with lake.subscribe(ALL_EVENTS) as one:
         heard: list[object] = []
 
         def others() -> None:
@@ -101,7 +68,7 @@ def test_an_append_that_failed_holds_nobody_back(lake: Lakehouse, events: TableC
         yield rows({1: "a"})
         raise InvalidArgument("the source ended")
 
-    with lake.subscribe(ALL) as one:
+    with lake.subscribe(ALL_EVENTS) as one:
         one.poll()
         with pytest.raises(InvalidArgument):
             events.direct.append(fails())
@@ -112,24 +79,13 @@ def test_an_append_that_failed_holds_nobody_back(lake: Lakehouse, events: TableC
 
 def test_a_delete_ends_subscriptions_and_their_places(lake: Lakehouse, events: TableClient) -> None:
     events.direct.append([rows({1: "a", 2: "b"})])
-    with lake.subscribe(ALL) as one:
+    with lake.subscribe(ALL_EVENTS) as one:
         one.poll()
         place = one.seq
         events.direct.edit(removing(1), operation="DELETE", predicate="id = 1")
         with pytest.raises(Ended):
             one.poll()
     with pytest.raises(InvalidArgument, match="no longer holds"):
-        lake.subscribe(ALL, from_seq=place)
-    with lake.subscribe(ALL) as again:
+        lake.subscribe(ALL_EVENTS, from_seq=place)
+    with lake.subscribe(ALL_EVENTS) as again:
         assert ids(again.poll()) == [2]
-
-
-def once(act: Callable[[], object]) -> Callable[[], None]:
-    done: list[None] = []
-
-    def acts() -> None:
-        if not done:
-            done.append(None)
-            act()
-
-    return acts

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from lakewarden import Column, Lakehouse
+from lakewarden import Lakehouse
 from lakewarden.base.clock import random_id
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.parquet.files import NewFile, direct_name, write_files
@@ -27,35 +27,11 @@ from tests.fixtures.bucket import path_of
 from tests.fixtures.clock import Clock
 from tests.fixtures.lakes import eventual, notes, strong
 from tests.maintenance.steps import Died, dies, then
-from tests.tables.direct.boards import BOARD, make_board, removing, rows
-from tests.tables.direct.test_keyless import ids, once
+from tests.tables.direct.boards import ALL_EVENTS, BOARD, EVENTS, ids, make_board, make_events, once, removing, rows
 
-EVENTS = "chat.events"
 APP = "pl_1"
 DAY = 24 * 3600
 STEPS = ("direct:written", "direct:committing", "before-link", "direct:committed", "direct:synced", "direct:noted")
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def lake(warehouse_uri: str, clock: Clock) -> Iterator[Lakehouse]:
-    with Lakehouse.open(warehouse_uri, clock=clock) as opened:
-        opened.create_namespace("chat")
-        make_events(opened)
-        yield opened
-
-
-@pytest.fixture
-def events(lake: Lakehouse) -> TableClient:
-    return lake.table(EVENTS)
-
-
-def make_events(lake: Lakehouse) -> TableClient:
-    return lake.create_table(EVENTS, type="SHARED", columns=[Column("id", "BIGINT"), Column("text", "TEXT")], primary_key=[])
 
 
 def batch(table: TableClient, number: int, text: str = "a") -> DirectResult:
@@ -96,7 +72,7 @@ def test_a_write_without_rows_counts(events: TableClient) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("step", STEPS)
 def test_a_killed_write_is_made_by_the_next_or_was(lake: Lakehouse, events: TableClient, warehouse_uri: str, step: str) -> None:
-    with lake.subscribe(f"SELECT * FROM {EVENTS}") as one:
+    with lake.subscribe(ALL_EVENTS) as one:
         one.poll()
         with pytest.raises(Died):
             DirectRun(lake.warehouse, events.table, appending(events), dies(step)).run()

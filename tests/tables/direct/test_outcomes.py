@@ -27,19 +27,12 @@ from tests.delta.test_foreign import commit_by_hand, delete_row_by_vector
 from tests.fixtures.clock import Clock
 from tests.fixtures.mounts import Disk, disk
 from tests.maintenance.steps import Died, dies, then
-from tests.tables.direct.boards import rows, setting
-from tests.tables.direct.test_keyless import ids, once
+from tests.tables.direct.boards import ALL_EVENTS, EVENTS, appending, ids, make_events, once, rows, setting
 
 pytestmark = pytest.mark.disk
 
-EVENTS = "chat.events"
 QUIET = 121
 """Seconds after which a write counts as dead."""
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
 
 
 @pytest.fixture
@@ -50,8 +43,7 @@ def lake(tmp_path: Path, clock: Clock) -> Iterator[Lakehouse]:
 
 
 def make(lake: Lakehouse, **options: str) -> TableClient:
-    columns = [Column("id", "BIGINT"), Column("text", "TEXT")]
-    table = lake.create_table(EVENTS, type="SHARED", columns=columns, primary_key=[], options=options)
+    table = make_events(lake, options)
     table.direct.append([rows({1: "a"})])
     return table
 
@@ -67,8 +59,8 @@ def there(table: TableClient) -> dict[int, str]:
     return found
 
 
-def appending(number: int = 2) -> DirectWrite:
-    return DirectWrite("WRITE", Keep(), [rows({number: "b"})], {"mode": "Append"})
+def appended(number: int = 2) -> DirectWrite:
+    return appending(rows({number: "b"}))
 
 
 def unnamed(lake: Lakehouse) -> list[str]:
@@ -122,10 +114,10 @@ def test_subscribers_wait_for_a_commit_that_may_appear_later(
     def fails() -> None:
         raise StorageUnavailable("no answer")
 
-    with lake.subscribe(f"SELECT * FROM {EVENTS}") as one:
+    with lake.subscribe(ALL_EVENTS) as one:
         one.poll()
         with pytest.raises(StorageUnavailable):
-            DirectRun(lake.warehouse, events.table, appending(2), then(step, fails)).run()
+            DirectRun(lake.warehouse, events.table, appended(2), then(step, fails)).run()
         events.direct.append([rows({3: "c"})])
         assert one.poll() == [], "rows of the first may come below"
         clock.forward(QUIET)
@@ -141,7 +133,7 @@ def test_columns_that_change_under_a_write_are_not_undone(lake: Lakehouse, event
         lake.alter_table(EVENTS, AddColumn(Column("n", "INT", nullable=False, default="7")))
 
     with pytest.raises(SchemaChanged, match="were changed since the rows were made"):
-        DirectRun(lake.warehouse, events.table, appending(), then("direct:written", once(alter))).run()
+        DirectRun(lake.warehouse, events.table, appended(), then("direct:written", once(alter))).run()
     assert lake.table(EVENTS).read().to_pylist() == [{"id": 1, "text": "a", "n": 7}]
     assert unnamed(lake) == []
 
@@ -172,7 +164,7 @@ def test_a_write_is_acknowledged_when_it_is_durable(
     with monkeypatch.context() as failing:
         step = then("direct:committed", lambda: failing.setattr(durability, "_sync_file_system", _no_luck))
         with pytest.raises(NotDurable):
-            DirectRun(lake.warehouse, events.table, appending(), step).run()
+            DirectRun(lake.warehouse, events.table, appended(), step).run()
     assert there(events) == {1: "a", 2: "b"}
 
 
@@ -196,7 +188,7 @@ def _no_luck(path: Path) -> None:
 
 def _left_by_a_write_that_died(lake: Lakehouse, events: TableClient, clock: Clock) -> TableLog:
     with pytest.raises(Died):
-        DirectRun(lake.warehouse, events.table, appending(), dies("direct:committing")).run()
+        DirectRun(lake.warehouse, events.table, appended(), dies("direct:committing")).run()
     clock.forward(QUIET)
     log = lake.warehouse.log(events.table)
     assert log.direct_upto() is not None
@@ -211,7 +203,7 @@ def test_a_write_that_no_floor_could_note_is_not_acknowledged(lake: Lakehouse, e
         floors.write_text("in the way")
 
     with pytest.raises(StorageUnavailable, match="could not be recorded"):
-        DirectRun(lake.warehouse, events.table, appending(), then("direct:synced", away)).run()
+        DirectRun(lake.warehouse, events.table, appended(), then("direct:synced", away)).run()
     floors.unlink()
     floors.with_name("away").rename(floors)
     assert there(events) == {1: "a", 2: "b"}
@@ -249,7 +241,7 @@ def cold(lake: Lakehouse, mounted: Disk) -> TableClient:
 
 def test_a_write_whose_disk_went_away_is_not_acknowledged(lake: Lakehouse, cold: TableClient, mounted: Disk) -> None:
     with pytest.raises(StorageUnavailable, match="could not be recorded"):
-        DirectRun(lake.warehouse, cold.table, appending(), then("direct:synced", mounted.unmount)).run()
+        DirectRun(lake.warehouse, cold.table, appended(), then("direct:synced", mounted.unmount)).run()
     assert not list(mounted.where.iterdir())
     mounted.mount()
     assert there(cold) == {1: "a", 2: "b"}
@@ -268,7 +260,7 @@ def test_a_write_into_the_mount_point_of_a_disk_that_is_back_is_not_acknowledged
             mounted.mount()
 
     with pytest.raises(StorageUnavailable, match="could not be recorded"):
-        DirectRun(lake.warehouse, cold.table, appending(), reach).run()
+        DirectRun(lake.warehouse, cold.table, appended(), reach).run()
     assert there(cold) == {1: "a"}
     cold.direct.append([rows({2: "again"})])
     assert there(cold) == {1: "a", 2: "again"}

@@ -19,8 +19,7 @@ from lakewarden.tables.direct.value import Decide, Edit
 from tests.fixtures.change_data import counted, fed
 from tests.fixtures.lakes import lake_fixture
 from tests.maintenance.steps import then
-from tests.tables.direct.boards import setting
-from tests.tables.direct.test_keyless import once
+from tests.tables.direct.boards import once, setting
 
 SALES = "chat.sales"
 

@@ -19,8 +19,7 @@ from lakewarden.tables.direct.revise import Revise
 from lakewarden.tables.direct.run import DirectRun
 from tests.fixtures.lakes import Rows, eventual, lake_fixture, notes, strong
 from tests.maintenance.steps import Died, dies, then
-from tests.tables.direct.boards import BOARD, board_path, flushed, make_board, removing, rows, setting
-from tests.tables.direct.test_keyless import once
+from tests.tables.direct.boards import BOARD, board_path, flushed, make_board, once, removing, rows, setting
 
 pytestmark = [pytest.mark.slow, pytest.mark.disk]
 

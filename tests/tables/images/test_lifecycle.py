@@ -30,11 +30,6 @@ pytestmark = pytest.mark.disk  # they look into the directories themselves
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
 def lake(warehouse_uri: str, clock: Clock) -> Iterator[Lakehouse]:
     tiny = Settings(
         load=LoadSettings(piece_bytes=1 << 10), locks=LockSettings(lease_seconds=5), log=LogSettings(retention_seconds=3600)

@@ -32,11 +32,6 @@ Begin = Callable[[Callable[[], object]], Thread]
 _OVER = pa.Table.from_pylist(rows({1: "silent", 9: "silent"}))
 
 
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
 lake = lake_fixture(clock=True)
 
 

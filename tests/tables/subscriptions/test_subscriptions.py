@@ -43,11 +43,6 @@ from tests.log.build import Store
 ALL = f"SELECT * FROM {NOTES}"
 
 
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
 lake = lake_fixture(clock=True)
 
 

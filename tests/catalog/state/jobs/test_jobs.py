@@ -22,11 +22,6 @@ _LEASE = timedelta(seconds=60)
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
 def jobs(tmp_path: Path, clock: Clock) -> JobLog:
     return JobLog(open_store(Location(str(tmp_path))), clock, random_id, _LEASE)
 
