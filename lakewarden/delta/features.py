@@ -120,6 +120,7 @@ FEATURES: tuple[Feature, ...] = (
     ),
     Feature("deletionVectors", reader=True, in_use=_has_vectors, carried="a remove names the vector of its add", kept=True),
     Feature("timestampNtz", reader=True, in_use=_column_says('timestamp_ntz"'), carried="INT96 becomes microseconds", kept=True),
+    Feature("timestampWithoutTimezone", reader=True),  # the same by a name that never was Delta's, and some tables have
     Feature(
         "v2Checkpoint",
         reader=True,
@@ -141,10 +142,13 @@ FEATURES: tuple[Feature, ...] = (
         reason="Spark clusters by its own curve",
     ),
     Feature("liquid", routes=_BY_SPARK, reason="it is clustering before its release"),
-    Feature(
-        "inCommitTimestamp",
-        in_use=_set("delta.enableInCommitTimestamps"),
-        carried="inCommitTimestamp first in commitInfo, above that of the commit before",
+    *(
+        Feature(
+            f"inCommitTimestamp{stage}",
+            in_use=_set(f"delta.enableInCommitTimestamps{stage}"),
+            carried="inCommitTimestamp first in commitInfo, above that of the commit before",
+        )
+        for stage in ("", "-preview")
     ),
     *(
         Feature(
@@ -172,7 +176,10 @@ FEATURES: tuple[Feature, ...] = (
         Feature(name, routes=_routes("spark", "compact", "cluster", "restore"), reason=_ICEBERG)
         for name in ("icebergCompatV1", "icebergCompatV2", "icebergCompatV3")
     ),
-    Feature("icebergWriterCompatV1", routes=_routes("refused", "compact", "cluster", "restore", "erase"), reason=_ICEBERG),
+    *(
+        Feature(name, routes=_routes("refused", "compact", "cluster", "restore", "erase"), reason=_ICEBERG)
+        for name in ("icebergWriterCompatV1", "icebergWriterCompatV3")
+    ),
     Feature("materializePartitionColumns", routes=_BY_SPARK, reason="partition columns are in its files, too"),
     Feature("vacuumProtocolCheck", reader=True, carried="a vacuum knows all of the table's features"),
     Feature("checkpointProtection", carried="its log is never cleaned"),
@@ -227,6 +234,12 @@ def unknown_features(protocol: Protocol) -> tuple[str, ...]:
     return (*sorted(features_of(protocol) - _BY_NAME.keys()), *versions, *unlisted)
 
 
+def unlisted_features(state: LogState) -> tuple[str, ...]:
+    """Those that this version uses and its protocol does not ask for: readers may pass over them, and then find other rows."""
+    changing = (_BY_NAME[name] for name in ("columnMapping", "deletionVectors"))
+    return tuple(each.name for each in changing if each.name not in features_of(state.protocol) and each.in_use(state))
+
+
 def in_use(state: LogState) -> tuple[Feature, ...]:
     """The known features that this version uses."""
     names = features_of(state.protocol)
@@ -236,7 +249,8 @@ def in_use(state: LogState) -> tuple[Feature, ...]:
 def route(state: LogState, operation: Operation, used: Sequence[Feature] | None = None) -> Route:
     """Who may do that: the most careful engine of all features in use, which the caller may know already."""
     if operation == "read":
-        if unknown := _unknown_to_readers(state.protocol):
+        names = sorted({*(state.protocol.reader_features or ())} - _BY_NAME.keys())
+        if unknown := (*names, *_unknown_versions(state.protocol.min_reader_version, MOST_WRITER)):
             return Route("refused", f"unknown-feature: {', '.join(unknown)}")
     elif unknown := unknown_features(state.protocol):
         return Route("refused", f"unknown-feature: {', '.join(unknown)}")
@@ -248,11 +262,6 @@ def route(state: LogState, operation: Operation, used: Sequence[Feature] | None 
         if _ORDER.index(engine) > _ORDER.index(worst.engine):
             worst = Route(engine, f"{feature.name}: {feature.reason}")
     return worst
-
-
-def _unknown_to_readers(protocol: Protocol) -> tuple[str, ...]:
-    unknown = sorted({*(protocol.reader_features or ())} - _BY_NAME.keys())
-    return (*unknown, *_unknown_versions(protocol.min_reader_version, MOST_WRITER))
 
 
 def check_readable(state: LogState) -> None:

@@ -32,6 +32,9 @@ _LONGEST = 200
 _SHORTENED = 100
 """Bytes of the beginning of a longer value."""
 
+_FAR_YEAR = re.compile(r"\s*(?:[+-]?\d{5}|[+-]\d{4}|0000)-")
+"""Below 1 or above 9999; Spark writes a plus before those of dates."""
+
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]")
 
 
@@ -138,6 +141,9 @@ def scalar_of(text: str | None, kind: pa.DataType) -> Any:
     """
     if not text:
         return pa.scalar(None, kind)
+    if pa.types.is_temporal(kind) and _FAR_YEAR.match(text):  # which neither Python nor Arrow reads
+        found: Any = np.datetime64(text.strip().removesuffix("Z"), "us")
+        return pa.scalar(found).cast(kind)
     if isinstance(kind, pa.TimestampType):
         return pa.scalar(moment_of(text) if kind.tz else datetime.fromisoformat(text).replace(tzinfo=None), kind)
     if pa.types.is_binary(kind):

@@ -38,7 +38,7 @@ from lakewarden.delta.examination.log_notes import (
 )
 from lakewarden.delta.examination.newest_version import LogWalk, NewestVersion, torn_compactions
 from lakewarden.delta.examination.version_checksum import read_checksum
-from lakewarden.delta.features import features_of, unknown_features
+from lakewarden.delta.features import features_of, unknown_features, unlisted_features
 from lakewarden.delta.replay.log_objects import LOG, LogObjects
 from lakewarden.delta.replay.log_state import LogState, Note
 from lakewarden.errors import Unsupported
@@ -160,6 +160,7 @@ def _with_files(look: _Look) -> _Look:
         odd += suspects(state, listed, needed)
         every += [*of_live(state, listed), *vectors, *of_schema(state.metadata)]
         every += (Note("unknown-feature", name) for name in unknown_features(state.protocol))
+        every += (Note("unknown-feature", f"{name} is used, and not asked for") for name in unlisted_features(state))
         every += (Note("unknown-action", name) for name in sorted(state.unknown))
     once = {(note.kind, note.versions or note.detail): note for note in reversed(every)}
     return replace(look, notes=tuple(reversed(once.values())), suspects=tuple(odd))

@@ -22,6 +22,7 @@ from lakewarden.delta.examination.listing import ListedFiles
 from lakewarden.delta.parquet.reading import read_footer
 from lakewarden.delta.parquet.said_bounds import said_ends, whole_number
 from lakewarden.delta.replay.actions import Metadata, Vector
+from lakewarden.delta.replay.columns import plain_type
 from lakewarden.delta.replay.live_files import NO_FILES, pc, vectors_of, whole
 from lakewarden.delta.replay.log_state import LogState, Note
 from lakewarden.delta.replay.paths import PLAIN, OutsideTable, check_inside
@@ -271,16 +272,23 @@ def column_names(metadata: Metadata) -> list[str]:
 
 
 def of_schema(metadata: Metadata) -> Iterator[Note]:
-    """A schema that is no JSON. Columns, or fields of one, whose names differ by case alone: Delta compares names without it, so
-    Spark opens no such table.
+    """A schema that is no JSON, or has unknown types. Columns, or fields of one, whose names differ by case alone: Delta
+    compares names without it, so Spark opens no such table.
 
     Names of files are not compared: a partition for `B` and one for `b` are two directories wherever tables are stored.
     """
     schema = _schema(metadata)
     if metadata.schema_string and schema is None:
         yield Note("torn-commit", f"the schema of the table is cut off or no JSON: {metadata.schema_string[:100]!r}")
-    for names in _clashing(schema, 0):
-        yield Note("case-clash", f"the columns {' and '.join(names)} differ by the case of their letters alone")
+    for kind in _types(schema, 0):
+        folded: dict[str, list[str]] = {}
+        for name in (str(field.get("name")) for field in _fields(kind)):
+            folded.setdefault(name.casefold(), []).append(name)
+        for names in folded.values():
+            if len(names) > 1:
+                yield Note("case-clash", f"the columns {' and '.join(names)} differ by the case of their letters alone")
+        if isinstance(kind, str) and kind != "variant" and plain_type(kind) is None:
+            yield Note("unknown-feature", f"the type {kind[:100]}")
 
 
 def no_columns(metadata: Metadata) -> str:
@@ -303,17 +311,13 @@ def _fields(kind: object) -> list[dict[str, Any]]:
     return [field for field in fields if isinstance(field, dict)] if isinstance(fields, list) else []
 
 
-def _clashing(kind: object, depth: int) -> Iterator[list[str]]:
-    if not isinstance(kind, dict) or depth > _DEEPEST:
-        return
-    folded: dict[str, list[str]] = {}
-    for field in _fields(kind):
-        name = str(field.get("name"))
-        folded.setdefault(name.casefold(), []).append(name)
-        yield from _clashing(field.get("type"), depth + 1)
-    yield from (names for names in folded.values() if len(names) > 1)
-    for part in ("elementType", "keyType", "valueType"):
-        yield from _clashing(kind.get(part), depth + 1)
+def _types(kind: object, depth: int) -> Iterator[object]:
+    """A type and all within it."""
+    yield kind
+    if isinstance(kind, dict) and depth <= _DEEPEST:
+        parts = (kind.get(part) for part in ("elementType", "keyType", "valueType", "sqlType"))
+        for inner in (*(field.get("type") for field in _fields(kind)), *parts):
+            yield from _types(inner, depth + 1)
 
 
 # What only the files themselves show: bytes that changed without a change of size.

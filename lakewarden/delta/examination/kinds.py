@@ -34,7 +34,7 @@ Verdict = Literal["sound", "damaged", "catalog", "unreadable"]
 """`catalog`: another catalog decides which commits it has. `unreadable`: no version of it opens, and no damage with a
 name says why; or it has what is not known here, so that it may be sound for its own writer."""
 
-UNKNOWN: frozenset[str] = frozenset({"unknown-feature", "unknown-action"})
+UNKNOWN: tuple[DamageKind, ...] = ("unknown-feature", "unknown-action")
 """What another writer may understand, and this one does not: the table may be sound for that writer."""
 
 
@@ -48,6 +48,6 @@ def verdict_of(notes: Iterable[Note], *, opens: bool, catalog: bool) -> Verdict:
     if catalog:
         return "catalog"
     damaging = {note.kind for note in notes if note.damaging}
-    if damaging - UNKNOWN:
+    if damaging.difference(UNKNOWN):
         return "damaged"
     return "unreadable" if damaging or not opens else "sound"

@@ -40,8 +40,11 @@ _PLAIN: dict[str, pa.DataType] = {
     "binary": pa.binary(),
     "date": pa.date32(),
     "timestamp": pa.timestamp("us", "UTC"),
+    "timestamp_ltz": pa.timestamp("us", "UTC"),
     "timestamp_ntz": pa.timestamp("us"),
     "void": pa.null(),
+    "null": pa.null(),
+    "decimal": pa.decimal128(10, 0),
 }
 
 _DECIMAL = re.compile(r"decimal\((\d{1,2}),\s*(\d{1,2})\)")
@@ -53,6 +56,8 @@ _MAPPING = "delta.columnMapping."
 
 Stored = Any
 """An Arrow array of any kind, which its stubs do not know together."""
+
+_absent: Any = pa.nulls
 
 
 @dataclass(frozen=True)
@@ -179,8 +184,8 @@ def _fields(struct: _Struct, mode: str, depth: int) -> Iterator[DeltaColumn]:
 
 def _type(said: Any, name: str, mode: str, depth: int) -> tuple[pa.DataType, tuple[DeltaColumn, ...]]:
     match said:
-        case str():
-            return _plain(said, name), ()
+        case str() if (plain := plain_type(said)) is not None:
+            return plain, ()
         case {"type": "struct", "fields": [*fields]}:
             parts = tuple(_fields(_converted({"fields": fields}), mode, depth + 1))
             return pa.struct([pa.field(part.name, part.type, part.nullable) for part in parts]), parts
@@ -194,7 +199,7 @@ def _type(said: Any, name: str, mode: str, depth: int) -> tuple[pa.DataType, tup
             return pa.map_(left.type, items), (left, right)
         case {"type": "udt", "sqlType": stored}:
             return _type(stored, name, mode, depth + 1)
-    raise Unsupported(f"the column {name} has a type that is not read: {str(said)[:100]}")
+    raise Unsupported(f"the column {name} has the type {str(said)[:100].upper()}, which is not read")
 
 
 def _element(name: str, said: Any, nullable: bool, mode: str, depth: int) -> DeltaColumn:
@@ -204,14 +209,11 @@ def _element(name: str, said: Any, nullable: bool, mode: str, depth: int) -> Del
     return DeltaColumn(name, kind, nullable, name, None, parts)
 
 
-def _plain(said: str, name: str) -> pa.DataType:
-    if said in _PLAIN:
-        return _PLAIN[said]
+def plain_type(said: str) -> pa.DataType | None:
+    """The type of values that Delta's schema names so; None where it is not read."""
     if (found := _DECIMAL.fullmatch(said)) and int(found[2]) <= int(found[1]) <= 38:
         return pa.decimal128(int(found[1]), int(found[2]))
-    if _TEXT.fullmatch(said):
-        return pa.string()
-    raise Unsupported(f"the column {name} has the type {said[:100].upper()}, which is not read")
+    return pa.string() if _TEXT.fullmatch(said) else _PLAIN.get(said)
 
 
 def _converted(said: object) -> _Struct:
@@ -279,10 +281,6 @@ def _check_stored(is_alike: bool, stored: Stored) -> None:
 def _whole(column: pa.ChunkedArray[Any]) -> Stored:
     whole: Any = column.combine_chunks()
     return pa.concat_arrays(whole.chunks) if isinstance(whole, pa.ChunkedArray) else whole
-
-
-def _absent(count: int, kind: Any) -> Stored:
-    return pa.nulls(count, kind)
 
 
 def _nulls(stored: Stored) -> Stored | None:

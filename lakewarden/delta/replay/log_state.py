@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -81,10 +80,6 @@ class LogState:
         """Of the live files."""
         found: Any = self.files.column("key")
         return frozenset(found.to_pylist())
-
-    @cached_property
-    def commit_info(self) -> dict[str, object]:
-        return {} if self.newest is None else self.newest.info
 
 
 def replay(

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from lakewarden.base.setting_sections import PricesSettings
-from lakewarden.delta.examination.kinds import DamageKind
+from lakewarden.delta.examination.kinds import UNKNOWN, DamageKind
 from lakewarden.delta.features import OPERATIONS, Feature, Operation, in_use, route
 from lakewarden.delta.replay.log_state import LogState
 from lakewarden.maintenance.survey.table_survey import Damage, OperationEstimate, PlaceClass
@@ -33,15 +33,13 @@ _LOST: tuple[DamageKind, ...] = ("hollow", "size-differs", "vector-gone", "vecto
 _ROWS: tuple[DamageKind, ...] = (*_LOST, "partition-value-nulled", "duplicate-live-path")
 """Damage that a rewrite would make part of every copy of the rows."""
 
-_UNKNOWN: tuple[DamageKind, ...] = ("unknown-feature", "unknown-action")
-
 _REFUSED_BY: Mapping[Operation, tuple[DamageKind, ...]] = {
     "read": _LOST,
-    "vacuum": (*_LOG, *_UNKNOWN),
-    "compact": (*_ROWS, "torn-commit", "log-gap", *_UNKNOWN),
-    "cluster": (*_ROWS, "torn-commit", "log-gap", *_UNKNOWN),
-    "restore": (*_LOG, "outside-path", *_UNKNOWN),
-    "erase": ("outside-path", *_UNKNOWN),
+    "vacuum": (*_LOG, *UNKNOWN),
+    "compact": (*_ROWS, "torn-commit", "log-gap", *UNKNOWN),
+    "cluster": (*_ROWS, "torn-commit", "log-gap", *UNKNOWN),
+    "restore": (*_LOG, "outside-path", *UNKNOWN),
+    "erase": ("outside-path", *UNKNOWN),
 }
 
 _BY_SPARK: Mapping[Operation, tuple[DamageKind, ...]] = dict.fromkeys(("read", "compact", "cluster"), ("outside-path",))

@@ -9,9 +9,9 @@ from typing import cast
 
 from lakewarden.base.connection import Location
 from lakewarden.base.setting_sections import MaintenanceSettings, PricesSettings
-from lakewarden.delta.examination.examination import OF_CATALOGS, Examination, examine
+from lakewarden.delta.examination.examination import Examination, examine
 from lakewarden.delta.examination.kinds import DamageKind
-from lakewarden.delta.features import features_of, in_use, unknown_features
+from lakewarden.delta.features import in_use, unknown_features
 from lakewarden.errors import LakewardenError, Unsupported
 from lakewarden.maintenance.survey.estimate import SurveyedTable, all_refused, estimates
 from lakewarden.maintenance.survey.listing import MOST_OBJECTS, FoundTable
@@ -89,7 +89,7 @@ def _survey(location: Location, found: FoundTable, seen: Examination, options: S
 
 
 def _place(location: Location, seen: Examination, options: SurveyOptions) -> PlaceClass:
-    if seen.state is not None and not OF_CATALOGS.isdisjoint(features_of(seen.state.protocol)):
+    if seen.verdict == "catalog":
         return "catalog"
     engines = ("Apache-Spark/",) if seen.read == "checksum" else seen.figures.writers
     return place_class(location.uri, engines, options.environment)

@@ -484,6 +484,17 @@ DAMAGES: list[tuple[str, str, Damage]] = [
     ("unknown-feature", "of readers", lambda table: table.commit(4, protocol("deletionVectors", "dreams"))),
     ("unknown-feature", "a version below the first", lambda table: table.commit(4, _versions(0, 2))),
     ("unknown-feature", "no list of them", lambda table: table.commit(4, _versions(3, 7))),
+    (
+        "unknown-feature",
+        "a type",
+        lambda table: table.commit(4, metadata([*PART, {**PART[1], "name": "g", "type": "shape"}], ["p"])),
+    ),
+    ("unknown-feature", "vectors without it", lambda table: table.commit(4, _versions(1, 2))),
+    (
+        "unknown-feature",
+        "mapped columns without it",
+        lambda table: table.commit(4, metadata(PART, ["p"], {"delta.columnMapping.mode": "name"})),
+    ),
     ("unknown-action", "in a commit", lambda table: _append(table, 3, dream={"of": 1})),
     ("unknown-storage-type", "a letter", lambda table: _with_vector(table, {**ANOTHER, "storageType": "z"})),
 ]

@@ -89,6 +89,20 @@ def test_values_of_partitions_as_delta_spells_them(table: HandWritten) -> None:
         rows(table)
 
 
+@pytest.mark.parametrize(
+    ("said", "days"),
+    [("-0001-03-15", -719820), ("0000-01-01", -719528), ("+10000-01-01", 2932897), ("99999-12-31", 35804721)],
+)
+@pytest.mark.parametrize("kind", ["date", "timestamp", "timestamp_ntz"])
+def test_partitions_of_years_that_have_no_four_digits(table: HandWritten, kind: str, said: str, days: int) -> None:
+    """As Spark spells them, which Python and Arrow don't read: of dates with a plus, of timestamps without."""
+    text, micros = (said, 0) if kind == "date" else (f"{said.removeprefix('+')} 01:59:59.25", 7_199_250_000)
+    fields = [field("p", kind), field("id", "long")]
+    table.begin(table.file("a.parquet", [1], partition={"p": text}), fields=fields, partition_by=["p"])
+    found = ForeignTable.open(table.location).rows().column("p")
+    assert found.cast(pa.timestamp("us")).cast(pa.int64()).to_pylist() == [days * 86_400_000_000 + micros]
+
+
 @pytest.mark.parametrize("mode", ["name", "id"])
 def test_mapped_columns_nested_ones_too(table: HandWritten, mode: str) -> None:
     """After a rename, a swap of two names, a column that was dropped and made anew, and one that the file has not."""
@@ -192,9 +206,10 @@ def test_vectors_hide_rows_over_row_groups(table: HandWritten, groups: int) -> N
 
 
 def test_columns_of_no_file_and_of_no_table(table: HandWritten) -> None:
-    fields = [field("id", "long"), field("v", "void"), field("c", "varchar(3)"), field("u", {"type": "udt", "sqlType": "long"})]
-    table.begin(table.file("a.parquet", [1]), fields=fields)
-    assert rows(table) == {"id": [1], "v": [None], "c": [None], "u": [None]}
+    udt = {"type": "udt", "sqlType": "long"}
+    kinds = {"v": "void", "n": "null", "c": "varchar(3)", "u": udt, "d": "decimal", "t": "timestamp_ltz"}
+    table.begin(table.file("a.parquet", [1]), fields=[field("id", "long"), *(field(*kind) for kind in kinds.items())])
+    assert rows(table) == {"id": [1]} | {name: [None] for name in kinds}
     assert rows(table, []) == {}
 
 

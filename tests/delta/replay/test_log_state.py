@@ -39,7 +39,8 @@ def test_the_newest_action_of_a_file_counts(tmp_path: Path) -> None:
     table.commit(3, {"domainMetadata": {"domain": "d", "configuration": "", "removed": True}}, {"commitInfo": {"operation": "X"}})
     state = replayed(table)
     assert (state.version, keys(state), state.transactions, state.domains) == (3, ["a", "b"], {"x": 3}, {})
-    assert state.commit_info == {"operation": "X"}
+    assert state.newest is not None
+    assert state.newest.info == {"operation": "X"}
     assert (keys(replayed(table, 1)), replayed(table, 2).domains) == (["b", "c"], {"d": "1"})
 
 
@@ -268,5 +269,7 @@ def test_logs_of_any_length_are_read_alike(tmp_path: Path, monkeypatch: pytest.M
     cut = replayed(table)
     by_name: list[tuple[str, Literal["ascending", "descending"]]] = [("key", "ascending"), ("vectorId", "ascending")]
     assert cut.files.sort_by(by_name).equals(whole.files.sort_by(by_name))
-    assert (cut.version, cut.digest, cut.commit_info, cut.metadata) == (29, whole.digest, whole.commit_info, whole.metadata)
+    assert whole.newest is not None
+    assert cut.newest is not None
+    assert (cut.version, cut.digest, cut.newest.info, cut.metadata) == (29, whole.digest, whole.newest.info, whole.metadata)
     assert len(whole.files) > 2
