@@ -7,10 +7,10 @@ import errno
 import os
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path, PurePosixPath
 
 from lakewarden.base.clock import Clock, system_clock
@@ -98,38 +98,31 @@ def write_all(descriptor: int, data: bytes) -> None:
 
 def files_below(directory: str, prefix: str) -> list[StoredObject]:
     found = []
-    for portion in entries_below(directory, prefix):
-        for key, entry in portion:
-            try:
-                status = entry.stat(follow_symlinks=False)
-            except FileNotFoundError:  # deleted since the directory was read
-                continue
-            found.append(StoredObject(key, status.st_size, datetime.fromtimestamp(status.st_mtime, UTC)))
+    for key in keys_below(directory, prefix):
+        try:
+            status = os.lstat(f"{directory}/{key[len(prefix) :]}")
+        except FileNotFoundError:  # deleted since the directory was read
+            continue
+        found.append(StoredObject(key, status.st_size, datetime.fromtimestamp(status.st_mtime, UTC)))
     return found
 
 
-_PORTION = 1_000
-"""Entries of a directory that are held at once: a generator's step for each of them costs more than the entry."""
-
-
-def entries_below(directory: str, prefix: str) -> Iterator[list[tuple[str, os.DirEntry[str]]]]:
-    """Yields the files, with their keys, in portions."""
+def keys_below(directory: str, prefix: str) -> list[str]:
+    """The keys of the files, in no order. No generator: a step of it for each entry costs more than the entry."""
+    found, folders = list[str](), list[str]()
     try:
         entries = os.scandir(directory)
     except (FileNotFoundError, NotADirectoryError):
-        return
+        return found
     with entries:
-        while portion := [*islice(entries, _PORTION)]:
-            files, folders = [], []
-            for entry in portion:
-                if not entry.is_dir(follow_symlinks=False):
-                    files.append((prefix + entry.name, entry))
-                elif prefix or entry.name != TEMPORARY:  # at the root only: what is not whole yet is no object
-                    folders.append(entry)
-            if files:
-                yield files
-            for folder in folders:
-                yield from entries_below(folder.path, f"{prefix}{folder.name}/")
+        for entry in entries:
+            if not entry.is_dir(follow_symlinks=False):
+                found.append(prefix + entry.name)
+            elif prefix or entry.name != TEMPORARY:  # at the root only: what is not whole yet is no object
+                folders.append(entry.name)
+    for folder in folders:
+        found += keys_below(f"{directory}/{folder}", f"{prefix}{folder}/")
+    return found
 
 
 def sync_directory(directory: str) -> None:

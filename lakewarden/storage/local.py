@@ -21,9 +21,9 @@ from lakewarden.errors import LakewardenError, NotDurable, StorageRefused, Stora
 from lakewarden.storage.disk import (
     REFUSALS,
     TEMPORARY,
-    entries_below,
     files_below,
     is_named,
+    keys_below,
     name_unnamed,
     open_unnamed,
     remove_leftovers,
@@ -139,9 +139,8 @@ class LocalObjects(ObjectStore):
         return found
 
     def keys(self, prefix: str = "") -> Sequence[str]:
-        below = entries_below(self._path(prefix) if prefix else self._root, f"{prefix}/" if prefix else "")
         try:
-            return sorted([key for portion in below for key, _ in portion])
+            return sorted(keys_below(self._path(prefix) if prefix else self._root, f"{prefix}/" if prefix else ""))
         except OSError as error:
             raise self._explanation(error, "list", prefix) from error
 

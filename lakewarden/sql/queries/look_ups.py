@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
+from operator import attrgetter
 
 import pyarrow as pa
 
@@ -55,6 +56,9 @@ class _AnswerColumn:
     value: object = None
 
 
+_NAME, _TYPE = attrgetter("name"), attrgetter("type")  # a comprehension is a call of Python's own
+
+
 _ShownConstant = tuple[Constant, str | None]
 """One that is shown, and the name that the text gives it."""
 
@@ -83,7 +87,7 @@ class BoundLookUp:
         from lakewarden.tables.strong_read import ReadSelection
 
         names = [column.source for column in self.columns if column.source is not None]
-        bounds = tuple([Bound(name, value, value) for name, value in self.key.items()])
+        bounds = tuple(map(Bound, self.key, self.key.values(), self.key.values()))
         wanted = ReadSelection(tuple(dict.fromkeys([*names, *self.key])), bounds)
         # right behind the statement's look at the catalog; rows of the log are not within the bounds
         rows = rows_with(scanned(self.context, self.table, wanted, self.context.catalog), self.key)
@@ -101,9 +105,9 @@ class BoundLookUp:
             pa.array([each.value] * rows.num_rows, each.kind) if each.source is None else rows.column(each.source)
             for each in self.columns
         ]
-        made = pa.Table.from_arrays(columns, names=names_apart([each.name for each in self.columns]))
+        made = pa.Table.from_arrays(columns, names=names_apart([*map(_NAME, self.columns)]))
         one_users = () if self.table.type == "SHARED" else (str(self.table.name),)
-        found = ResultRows(made, tuple([each.type for each in self.columns]), one_users)
+        found = ResultRows(made, tuple(map(_TYPE, self.columns)), one_users)
         return found if self.answer is None else self.answer.shown(found)
 
 
