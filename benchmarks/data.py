@@ -49,7 +49,7 @@ def rows(who: list[str], first: int, count: int) -> pa.Table:
 
 
 def rows_of_each(count: int) -> pa.Table:
-    """One row of each of so many users, made without a list of them."""
+    """One row of each of this many users, made without a list of them."""
     ids: pa.Array[Any] = pa.array(np.arange(count))
     texts = pc.utf8_lpad(pc.cast(ids, pa.string()), 6, "0")
     return _table(_behind("u", texts), ids)

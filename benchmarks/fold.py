@@ -63,7 +63,7 @@ POLICIES: Mapping[str, Policy] = {
 
 @dataclass(frozen=True)
 class Arrival:
-    """A flush of so many rows. `back`: how far behind the newest row those are that it replaces; None where all are new."""
+    """A flush of this many rows. `back`: how far behind the newest row those are that it replaces; None where all are new."""
 
     rows: int
     back: int | None
@@ -170,7 +170,7 @@ class SimulatedScope:
 
 
 def simulated(policy: Policy, scopes: int, days: int) -> Cost:
-    """The cost of so many scopes for so long."""
+    """The cost of this many scopes for so long."""
     cost = Cost()
     for seed in range(scopes):
         scope = SimulatedScope(cost)

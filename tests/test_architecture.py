@@ -99,7 +99,7 @@ _NAMED_BY = {
 
 
 def test_no_module_chooses_by_an_operations_name() -> None:
-    """Of one operation that is no part of another, all that name it; the others follow from its row."""
+    """Of one operation that is not part of another, all that name it; the others follow from its row."""
     package = _ROOT / "lakewarden"
     naming = {
         str(path.relative_to(package).with_suffix(""))

@@ -377,7 +377,7 @@ def _write_until_refused(table: TableClient, rows: Rows) -> None:
 
 
 def _ballast(mount: Path, *, leave: int) -> Path:
-    """A file that leaves so many bytes free."""
+    """A file that leaves this many bytes free."""
     free = os.statvfs(mount)
     path = mount / "ballast"
     path.write_bytes(b"\0" * (free.f_bavail * free.f_bsize - leave))

@@ -106,7 +106,7 @@ def test_the_image_holds_no_more_than_it_needs() -> None:
     ignored = (_ROOT / ".dockerignore").read_text().splitlines()
     kept = {line.rstrip("/") for line in (_ROOT / ".gitignore").read_text().splitlines()}
     named = {line.removeprefix("**/") for line in ignored}
-    assert kept - {"tests/artifacts"} <= named, "what git ignores is no part of an image"
+    assert kept - {"tests/artifacts"} <= named, "what git ignores is not part of an image"
     assert {".git", "tests", "docs", "benchmarks"} <= named
     copied = re.findall(r"^COPY (.+) \./?$", (_ROOT / "Dockerfile").read_text(), re.MULTILINE)
     assert copied == ["pyproject.toml uv.lock README.md", "."]

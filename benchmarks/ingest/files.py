@@ -43,7 +43,7 @@ def put_all(put: Callable[[str, bytes], object], files: Iterator[tuple[str, byte
 
 
 def write_large(path: Path, size: int) -> int:
-    """Writes one file of at least so many bytes; returns how many rows it has."""
+    """Writes one file of at least this many bytes; returns how many rows it has."""
     rows = 0
     with path.open("w", encoding="utf-8") as file:
         file.write(HEADER)

@@ -93,7 +93,7 @@ def parsed_metadata(text: str) -> str:
     try:
         found = exact_json.decoded(text.encode())
     except (ValueError, RecursionError) as error:
-        raise _invalid(f"it is a JSON object, and {text[:80]!r} is none: {error}") from error
+        raise _invalid(f"it is a JSON object, and {text[:80]!r} is not: {error}") from error
     return metadata_text(found)
 
 
@@ -146,7 +146,7 @@ def _check(value: object, depth: int = 0) -> None:
             raise ValueError(f"the number {value.text[:40]} is out of range: write it as text")
         case Mapping():
             if names := [name for name in value if not isinstance(name, str)]:
-                raise ValueError(f"the name {names[0]!r} in it is no text")
+                raise ValueError(f"the name {names[0]!r} in it is not text")
             for each in value.values():
                 _check(each, depth + 1)
         case list() | tuple():

@@ -49,7 +49,7 @@ class JsonNumber(Decimal):
 
     @property
     def is_double(self) -> bool:
-        """Whether a DOUBLE is written as this number: `0.1` is one, and `999999999999999.99` is none."""
+        """Whether a DOUBLE is written as this number: `0.1` is one, and `999999999999999.99` is not."""
         return (found := self.nearest) is not None and Decimal(repr(found)) == self
 
 
@@ -102,7 +102,7 @@ def _value(data: bytes) -> object:
 
 
 def whole_or_minus_zero(digits: str) -> int | JsonNumber:
-    """As `parse_int` of `json`, a whole number; `-0` is none."""
+    """As `parse_int` of `json`, a whole number; `-0` is not one."""
     return JsonNumber(digits) if digits == "-0" else int(digits)
 
 
@@ -180,7 +180,7 @@ def encode(value: object) -> str:
     """Any JSON value as its text, without spaces. A `Decimal` is a number.
 
     Raises:
-        ValueError, TypeError, RecursionError: the value, or one within, is none of JSON: NaN, an infinity, bytes, a date.
+        ValueError, TypeError, RecursionError: the value, or one within, is not JSON: NaN, an infinity, bytes, a date.
     """
     try:
         return _plain(value)
@@ -207,5 +207,5 @@ def _with_decimals(value: object) -> str:
 
 def _key(name: object) -> str:
     if not isinstance(name, str):
-        raise TypeError(f"the name {name!r} in an object is no text")
+        raise TypeError(f"the name {name!r} in an object is not text")
     return _plain(name)

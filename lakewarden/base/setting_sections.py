@@ -73,8 +73,8 @@ class CompactionSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True
         Meta(
             ge=0,
             le=1_000_000,
-            description="Compactions that run by themselves leave a file with more than so many times the rows of the newer"
-            " ones together, and packings one with so many times the bytes of the smaller ones, so that rows are written again"
+            description="Compactions that run by themselves leave a file with more than this many times the rows of the newer"
+            " ones together, and packings one with this many times the bytes of the smaller ones, so that rows are written again"
             " less often; 0 takes all that fit. A table's COMPACTION_RATIO comes before it.",
         ),
     ] = 3.0
@@ -247,7 +247,7 @@ class PipelinesSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
         Meta(
             ge=1,
             le=100_000,
-            description="From so many new objects on, an ingest has Spark's tasks read them, as many in one commit.",
+            description="From this many new objects on, an ingest has Spark's tasks read them, as many in one commit.",
         ),
     ] = 20_000
     spark_bytes: Annotated[
@@ -265,7 +265,9 @@ class PipelinesSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
 class FederationSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     min_bytes: Annotated[
         int,
-        Meta(ge=0, description="Fan an eventual query on one table out over its partitions if it reads at least so many bytes."),
+        Meta(
+            ge=0, description="Fan an eventual query on one table out over its partitions if it reads at least this many bytes."
+        ),
     ] = 64 << 20
     part_bytes: Annotated[
         int, Meta(ge=1, description="Bytes of partitions that are computed together; a larger partition stays whole.")

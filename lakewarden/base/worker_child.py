@@ -56,7 +56,7 @@ class ProcessMemory:
 
     @classmethod
     def bounded(cls, allowed: int) -> ProcessMemory:
-        """Bounds this process to so many bytes more than it takes now, on Linux. What it maps from elsewhere does not count, so
+        """Bounds this process to this many bytes more than it takes now, on Linux. What it maps from elsewhere does not count, so
         rows that it is given are free."""
         if not _STATM.exists():
             return cls(None, 0, allowed)

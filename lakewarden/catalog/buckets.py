@@ -51,7 +51,7 @@ def _bytes_of(strings: pa.Array[Any]) -> tuple[npt.NDArray[np.uint8], npt.NDArra
 
 
 def _word(data: npt.NDArray[np.uint8], at: npt.NDArray[np.int64], size: int) -> Numbers:
-    """The little-endian number in so many bytes at each place."""
+    """The little-endian number in this many bytes at each place."""
     word = data[at].astype(_U32)
     for place in range(1, size):
         word |= data[at + place].astype(_U32) << _U32(8 * place)

@@ -170,7 +170,7 @@ def _checked_name(given: str) -> str:
 
 def _with(settings: Settings, name: str, text: str) -> Settings:
     """Raises:
-    InvalidArgument: the text is no value of that setting.
+    InvalidArgument: the text is not a value of that setting.
     """
     section, _, key = name.partition(".")
     content = msgspec.to_builtins(settings)

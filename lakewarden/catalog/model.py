@@ -356,7 +356,7 @@ class Catalog:
         """A place that somebody names, with the connection of the storage that it is in, if it is in one.
 
         Raises:
-            InvalidArgument: it is no place, or contains a credential.
+            InvalidArgument: it is not a place, or contains a credential.
         """
         place = canonical(uri)
         holders = [each for each in self.storages.values() if within(place, canonical(each.base))]

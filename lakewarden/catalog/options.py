@@ -201,7 +201,7 @@ def parse_size(text: str) -> int:
     """`128MB` → 134217728. A number alone is bytes; 1 MB is 1024 × 1024.
 
     Raises:
-        InvalidArgument: the text is no size, or it is out of its bounds.
+        InvalidArgument: the text is not a size, or it is out of its bounds.
     """
     size = parse_bytes("TARGET_FILE_SIZE", text)
     if not MIN_SIZE <= size <= MAX_SIZE:
@@ -219,7 +219,7 @@ def parse_bytes(option: str, text: str) -> int:
 
 def _whole(option: str, text: str) -> int:
     if not (text.isascii() and text.isdigit()):
-        raise InvalidArgument(f"{option}: {text!r} is no whole number")
+        raise InvalidArgument(f"{option}: {text!r} is not a whole number")
     return int(text)
 
 
@@ -280,7 +280,7 @@ def _ratio(text: str) -> float | None:
     try:
         return check_ratio("COMPACTION_RATIO", float(text))
     except ValueError as error:
-        raise InvalidArgument(f"COMPACTION_RATIO {text!r} is no number, such as 3, or DEFAULT") from error
+        raise InvalidArgument(f"COMPACTION_RATIO {text!r} is not a number, such as 3, or DEFAULT") from error
 
 
 def _is_true(text: str) -> bool:

@@ -78,7 +78,7 @@ def decode(data: bytes, name: str) -> CatalogVersion:
         written: CatalogVersion = _value(CatalogVersion, body)
         return written
     except (ValueError, KeyError, TypeError, InvalidArgument) as error:
-        raise Corrupt(f"{name} is no catalog: {error!r} in {data[:80]!r}") from error
+        raise Corrupt(f"{name} is not a catalog: {error!r} in {data[:80]!r}") from error
 
 
 def format_of(catalog: Catalog) -> int:

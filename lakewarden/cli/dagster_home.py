@@ -99,7 +99,7 @@ class DagsterHome:
 @contextmanager
 def writable(path: Path) -> Iterator[None]:
     """Raises:
-    InvalidArgument: the home cannot be written inside the block: the path is no directory, or the disk is read-only or full.
+    InvalidArgument: the home cannot be written inside the block: the path is not a directory, or the disk is read-only or full.
     """
     try:
         yield

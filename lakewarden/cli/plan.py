@@ -32,7 +32,7 @@ def plan(
     ),
     out: Path | None = typer.Option(None, help="Write the plan to this file, for `lakewarden apply`."),
     everything: bool = typer.Option(False, "--all", help="List every scope, with the reason."),
-    limit: int | None = typer.Option(None, min=0, help="List so many scopes."),
+    limit: int | None = typer.Option(None, min=0, help="List this many scopes."),
     **given: object,
 ) -> None:
     """Show what maintenance would do now, a line a table and operation; with --operation or --out, create a plan of it."""

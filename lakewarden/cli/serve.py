@@ -19,13 +19,13 @@ def register(app: typer.Typer) -> None:
 
 def serve(
     context: typer.Context,
-    host: str = typer.Option("127.0.0.1", help="The address to listen at; 0.0.0.0 for every one of this machine."),
+    host: str = typer.Option("127.0.0.1", help="The address to listen at; 0.0.0.0 for all addresses of this machine."),
     port: int = typer.Option(8080, min=1, max=65535, help="The port to listen at."),
     flight_port: int | None = typer.Option(
-        None, min=1, max=65535, help="The port of Arrow Flight SQL, for ADBC; without it, there is none."
+        None, min=1, max=65535, help="The port of Arrow Flight SQL, for ADBC; by default it is not served."
     ),
     pg_port: int | None = typer.Option(
-        None, min=1, max=65535, help="The port for PostgreSQL's clients; without it, there is none."
+        None, min=1, max=65535, help="The port for PostgreSQL's clients; by default they are not served."
     ),
     workers: int = typer.Option(1, min=1, help="How many processes serve."),
     tls_cert: Path | None = typer.Option(None, help="The certificate for TLS, a PEM file; goes with --tls-key."),

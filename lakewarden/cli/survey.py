@@ -128,7 +128,7 @@ def read_prices(file: Path) -> PricesSettings:
         names = ", ".join(PricesSettings.__struct_fields__)
         raise InvalidArgument(f"{file} has no prices: {error}; write {names} as numbers, in TOML or JSON") from error
     if not all(math.isfinite(price) for price in msgspec.to_builtins(made).values()):
-        raise InvalidArgument(f"{file} has a price that is no finite number")
+        raise InvalidArgument(f"{file} has a price that is not a finite number")
     return made
 
 

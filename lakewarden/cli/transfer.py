@@ -30,7 +30,7 @@ RESUME = typer.Option(
 
 def resume_of(text: str | None) -> Resume | None:
     """Raises:
-    InvalidArgument: it is no way to go on.
+    InvalidArgument: it is not a way to go on.
     """
     return None if text is None else check_resume(text)
 
@@ -97,7 +97,7 @@ def ingest(
         None, help="Take these, whether or not they were taken before: keys below the source, paths, URIs or patterns."
     ),
     resume: str | None = RESUME,
-    limit: int | None = typer.Option(None, min=1, help="Take so many new objects at most."),
+    limit: int | None = typer.Option(None, min=1, help="Take at most this many new objects."),
 ) -> None:
     """Take uploaded objects into a table: what is new in its source, or the objects that are named. Each counts once."""
     call = invocation(context)

@@ -116,7 +116,7 @@ class MaintenanceCalls(Noun):
 
         Args:
             where: a condition on partition columns, such as `day = '2024-05-01'`: only these partitions.
-            ratio: leaves a file with more than so many times the rows of the newer ones together. Without it, or with 0, all
+            ratio: leaves a file with more than this many times the rows of the newer ones together. Without it, or with 0, all
                 files are taken that fit; with `scheduled` the table's COMPACTION_RATIO counts, or `compaction.ratio`.
             scheduled: as a schedule does it. After a change of the rule, scopes that were quiet come a part at a time.
             look: opens each scope. Without it, commits of other programs may be missed until the next rolling look.
@@ -150,7 +150,7 @@ class MaintenanceCalls(Noun):
         Args:
             where: a condition on partition columns, in SQL; other partitions are left.
             target_file_size: in bytes, instead of the table's.
-            ratio: leaves a file with more than so many times the bytes of the smaller ones together; as in `compact`.
+            ratio: leaves a file with more than this many times the bytes of the smaller ones together; as in `compact`.
             scheduled: as a schedule does it; a change of `maintenance.min_gain` then reaches the scopes a part at a time.
             look: as in `compact`.
         """

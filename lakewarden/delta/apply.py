@@ -235,6 +235,7 @@ class ColdApply:
         log, since = CommitLog(store), -1 if self.table is None else self.table.version
         later = [log.read(version) for version in range(newest.version, since, -1)]
         stamps = [None if commit is None else commit.info.get("userMetadata") for commit in later]
+        # Behind a fence no file is live, whoever wrote it. A commit that can't be read may be this one: then the files stay.
         fenced = later[:1] and later[0] is not None and is_fence(later[0])
         if fenced or (None not in later and stamp.text() not in stamps):
             store.delete(written.paths)

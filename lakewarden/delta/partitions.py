@@ -71,7 +71,7 @@ def spelled(column: pa.ChunkedArray[Any]) -> Any:
 
 
 def respelled(texts: Sequence[str | None], delta_type: str) -> list[str | None]:
-    """Values as another writer's log spells them, as ours does; one that is none of its type stays as it is."""
+    """Values as another writer's log spells them, as ours does; one that is not of its type stays as it is."""
     if delta_type == "string":
         return [text or None for text in texts]
     return [_respelled(text, delta_type) for text in texts]
@@ -137,7 +137,7 @@ def scalar_of(text: str | None, kind: pa.DataType) -> Any:
     """The value that a spelling means; NULL for empty text.
 
     Raises:
-        pa.ArrowException, ValueError, OverflowError: it is no value of the type.
+        pa.ArrowException, ValueError, OverflowError: it is not a value of the type.
     """
     if not text:
         return pa.scalar(None, kind)

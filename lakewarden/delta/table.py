@@ -95,8 +95,10 @@ class ScopeTable(TableContents):
         head, mode, adds, removes = self.head, _APPEND, change.adds, change.removes
         if schemas is not None and (columns := self._with_columns(schemas[-1])) is not self.head:
             head, mode = columns, _APPEND if self._keeps_some(removes, schemas) else _OVERWRITE
+        # An overwrite removes every file, and with them what another writer put beside them.
         if removes and mode == _APPEND:
             self.check_plain()
+        # `delta.appendOnly` forbids to remove rows; a rewrite of the same rows (`dataChange` false) removes none.
         if removes and change.data_change:
             check_grows(self.head, self.uri)
         rules = self._rules_kept_by(head, schemas)

@@ -212,7 +212,9 @@ def read_timeline(store: ObjectStore, newest: int, log: DatedLog, at_once: int =
         if entry.stamp is not None and entry.operation == VACUUM_END:
             finished.add(entry.stamp.job_id)
         elif entry.stamp is not None and entry.operation == VACUUM_START:
+            # The newest one counts, even if it died: what it set out to delete may be gone.
             vacuum = vacuum or entry.stamp
+            # The walk goes backwards, so an end comes before its start; only a vacuum that ended leaves nothing older.
             if entry.stamp.job_id in finished and not _kept(entry.stamp):
                 floor = max(floor, _oldest(entry.stamp))
         if entry.fences:

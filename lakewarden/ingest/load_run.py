@@ -156,7 +156,7 @@ def _numbered(task: PieceTask, rejects: Rejects) -> Generator[pa.Table, None, No
 
 # Appends the rows of many users to the log. One position is of one user where the rows are many, so these become several.
 def append_of_many(log: TableLog, schema: TableSchema, blocks: Iterable[CheckedBlock], most: int) -> int:
-    """Appends blocks of rows that name their users, in batches of at most so many rows, or of one block. Returns the rows.
+    """Appends blocks of rows that name their users, in batches of at most this many rows, or of one block. Returns the rows.
 
     Raises:
         PartlyAppended: it failed half-way; the error names the users all of whose rows were appended.

@@ -59,7 +59,7 @@ class _Part:
     @property
     def row(self) -> Row:
         """Raises:
-        InvalidArgument: it is no object.
+        InvalidArgument: it is not an object.
         """
         if not isinstance(self.value, dict):
             kind = self.value.__class__.__name__

@@ -43,12 +43,12 @@ class ConnectField(msgspec.Struct, frozen=True):
 
 def schema_of(found: object) -> ConnectField:
     """Raises:
-    InvalidArgument: it is no schema of Kafka Connect.
+    InvalidArgument: it is not a schema of Kafka Connect.
     """
     try:
         return msgspec.convert(found, ConnectField)
     except msgspec.ValidationError as error:
-        raise InvalidArgument(f"its schema is none of Kafka Connect: {error}") from error
+        raise InvalidArgument(f"its schema is not one of Kafka Connect: {error}") from error
 
 
 def value_of(field: ConnectField, value: object, type: ColumnType) -> object:

@@ -67,7 +67,7 @@ def with_metadata(chunks: Sequence[Chunk], text: str) -> Sequence[Chunk]:
 
 
 def is_odd(size: int) -> bool:
-    """Whether a chunk of so many bytes has more than rows."""
+    """Whether a chunk of this many bytes has more than rows."""
     return size % _WORD == _ODD
 
 

@@ -119,7 +119,7 @@ def fenced(token: int) -> AbstractContextManager[None]:
 
 
 carried_token = _TOKEN.get
-"""The token that a write of this thread carries; None where it is no stream's."""
+"""The token that a write of this thread carries; None where it is not a stream's."""
 
 
 def check_fence(fence: int, token: int | None) -> None:

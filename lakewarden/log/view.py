@@ -181,7 +181,7 @@ class Trail(Protocol):
 
     @property
     def upset(self) -> Upset:
-        """Returns when users' rows were last changed by what is no row of the log, whoever they are."""
+        """Returns when users' rows were last changed by what is not a row of the log, whoever they are."""
         ...
 
     def settled_upto(self, user: str) -> int:

@@ -205,6 +205,7 @@ def maintain_targets(run: MaintenanceRun[Taken], targets: Sequence[ScopeTarget],
         NotFound, InvalidArgument: an option is not valid; nothing was done.
     """
     does, warehouse = run.does, run.at.warehouse
+    # All of them before anything is done: a request is refused as a whole.
     for target in targets:
         does.check(run.options, target.scope, target.schema, target.retention_hours)
     clock = CarriedClock.of(warehouse.clock)
@@ -221,6 +222,7 @@ def maintain_targets(run: MaintenanceRun[Taken], targets: Sequence[ScopeTarget],
         done = (_spread(task, report, spread) for task, report in zip(tasks, done, strict=True))
     errors = ((target, refused.get(target.scope)) for target in targets)
     reports = [next(done) if error is None else failed_report(target, does.operation, error, now) for target, error in errors]
+    # Durable before it is noted: a floor above what a power cut left would read as a loss.
     sync({report.uri for report in reports if report.outcome == "done"})
     reports = _noted(run, targets, explained(warehouse, run.catalog, reports))
     if not run.dry_run:

@@ -168,7 +168,7 @@ class Runner:
                 reports = operator.run_job(job)
         except JobStopped:
             raise
-        except Exception as error:  # noqa: BLE001  # kept with the job, as INTERNAL where it is none of our family
+        except Exception as error:  # noqa: BLE001  # kept with the job, as INTERNAL where it is not of our family
             fault = fault_of(error)
             trace = "".join(traceback.format_exception(error)) if fault.code == "INTERNAL" else None
             return _Ending("failed", f"{fault.code}: {fault.message}", fault, fault.transient, trace)

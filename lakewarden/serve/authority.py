@@ -283,7 +283,7 @@ class Authority:
         """A token that worked when its stream began.
 
         Raises:
-            Declined: it has expired or was revoked since. That is no guess, and does not count as one.
+            Declined: it has expired or was revoked since. That is not a guess, and does not count as one.
         """
         if to_millis(self._warehouse.clock()) >= token.expires:
             raise RequestDeclined(401, "the token has expired")

@@ -243,7 +243,7 @@ class _LargeCold:
         return may_hold(table, lows.union(highs).toArrow().cast(types), self._key)
 
     def _write(self, rows: DataFrame, size: int) -> list[NewFile]:
-        """Writes rows of about so many bytes."""
+        """Writes rows of about this many bytes."""
         most = min(self._target.target_file_size, s3a_files.LARGEST) if self._native else self._target.target_file_size
         laid = self._laid(rows, max(1, round(size / most)))
         number = self.apply.next_batch()

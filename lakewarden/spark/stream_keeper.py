@@ -40,7 +40,7 @@ class Sink:
     """What a query writes to, as which stream."""
 
     table: TableName | None = None
-    """None where it is no table of ours."""
+    """None where it is not a table of ours."""
     stream: str = ""
 
 

@@ -77,7 +77,7 @@ class ChangeStream(DataSourceStreamReader):
             return self._planned
 
     def latestOffset(self) -> Offset:  # noqa: N802
-        """Where the next batch ends: with `max_rows`, about so many rows beyond the last one."""
+        """Where the next batch ends: with `max_rows`, about this many rows beyond the last one."""
         with called_by_spark():
             feed, after = self._feed(self._table_id), _seq(self._planned or {})
             return self._offset(feed.end() if after is None else feed.upto(after, self._options.max_rows))

@@ -29,7 +29,7 @@ _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 
 def items_of_text(text: str) -> list[str | None]:
     """Raises:
-    ValueError: it is no list, or has several dimensions.
+    ValueError: it is not a list, or has several dimensions.
     """
     inner = text.strip()
     if not (inner.startswith("{") and inner.endswith("}")):
@@ -42,7 +42,7 @@ def items_of_text(text: str) -> list[str | None]:
     while True:
         item = _ITEM.match(inner, at)
         if item is None:
-            raise ValueError("what stands between two commas is no value")
+            raise ValueError("what stands between two commas is not a value")
         quoted, plain = item.groups()
         found.append(_ESCAPED.sub(r"\1", quoted) if plain is None else None if plain.upper() == "NULL" else plain)
         at = item.end()

@@ -118,7 +118,7 @@ def keys_below(directory: str, prefix: str) -> list[str]:
         for entry in entries:
             if not entry.is_dir(follow_symlinks=False):
                 found.append(prefix + entry.name)
-            elif prefix or entry.name != TEMPORARY:  # at the root only: what is not whole yet is no object
+            elif prefix or entry.name != TEMPORARY:  # at the root only: what is not whole yet is not an object
                 folders.append(entry.name)
     for folder in folders:
         found += keys_below(f"{directory}/{folder}", f"{prefix}{folder}/")

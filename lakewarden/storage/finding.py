@@ -1,7 +1,7 @@
 """Finds the files that a path or a pattern names, on a disk or in a bucket, and opens them for reading at any place.
 
 A bucket on S3 is listed by s3fs, other stores by obstore. A directory or a prefix means every file below it, but for those
-whose names begin with `_` or `.`, as other programs mark what is no data.
+whose names begin with `_` or `.`, as other programs mark what is not data.
 """
 
 from __future__ import annotations

@@ -169,7 +169,7 @@ def last_position(topic: Topic) -> Position | None:
     try:
         return None if data is None else msgspec.json.decode(data, type=Position)
     except msgspec.DecodeError as error:
-        raise Corrupt(f"{topic.position} holds what is no position: {error}") from error
+        raise Corrupt(f"{topic.position} holds what is not a position: {error}") from error
 
 
 def _last_value(reader: TopicReader) -> bytes | None:

@@ -64,6 +64,7 @@ def read_as_of(
     """
     table = open_scope(target)
     base = _NO_TABLE if table is None else base_at(table, target.app_id, seq, _rewound(trail, mark))
+    # The newest flush took rows from behind this trail's end: the trail has to be read again.
     if base.later and (base.later[0].last_seq or 0) > trail.end:
         return None, False
     ranges = trail.ranges(target.scope.user or "", base.settled)
@@ -113,7 +114,7 @@ def _cold(target: ScopeTarget, newest: ScopeTable | None, base: BaseVersion, key
         if not base.later:
             raise
         raise InvalidArgument(
-            f"from_seq is too old for {target.scope}: version {base.version}, as of then, can no longer be read"
+            f"from_seq is too old for {target.scope}: version {base.version}, the newest at that time, can no longer be read"
             f" ({error.message}); subscribe without it"
         ) from error
 

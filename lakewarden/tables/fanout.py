@@ -62,7 +62,7 @@ class Run(Protocol):
 
 
 def pack(items: Sequence[SizedWork[T]], *, max_bytes: int, max_items: int) -> list[list[int]]:
-    """Indexes of the items, in packs of at most so many bytes and items; the heaviest packs first.
+    """Indexes of the items, in packs of at most this many bytes and items; the heaviest packs first.
 
     An item above `max_bytes` gets a pack of its own, so that one big tenant does not hold up thousands.
     """

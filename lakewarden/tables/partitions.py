@@ -33,11 +33,11 @@ class Apart:
     files: tuple[DataFile, ...]
 
     def groups(self, part_bytes: int) -> list[FileGroup]:
-        """The files of whole partitions, about so many bytes in each group."""
+        """The files of whole partitions, about this many bytes in each group."""
         return self._groups(list(by_partition(self.files).values()), part_bytes)
 
     def packs(self, part_bytes: int) -> list[FileGroup]:
-        """The files, wherever they are, about so many bytes in each group."""
+        """The files, wherever they are, about this many bytes in each group."""
         return self._groups([(file,) for file in self.files], part_bytes)
 
     def _groups(self, parts: Sequence[tuple[DataFile, ...]], part_bytes: int) -> list[FileGroup]:

@@ -32,14 +32,14 @@ _KINDS = STEADY | {"Alias", "CurrentDate", "CurrentTimestamp"}
 
 def check_predicate(schema: TableSchema, where: str) -> None:
     """Raises:
-    InvalidArgument: the text is not a condition, names a column that is no partition column, or does more than compare.
+    InvalidArgument: the text is not a condition, names a column that is not a partition column, or does more than compare.
     """
     from sqlglot import exp  # takes a third of a second, which other operations do not need
 
     for node in _parsed(where).walk():
         if isinstance(node, exp.Column) and node.name.lower() not in {name.lower() for name in schema.partition_by}:
             takes = ", ".join(schema.partition_by) or "it has none"
-            raise InvalidArgument(f"WHERE {where}: {node.name} is no partition column; these can be compared: {takes}")
+            raise InvalidArgument(f"WHERE {where}: {node.name} is not a partition column; these can be compared: {takes}")
         if type(node).__name__ not in _KINDS:
             raise InvalidArgument(
                 f"WHERE {where}: {node.sql('duckdb')} cannot be used here; compare partition columns with values"

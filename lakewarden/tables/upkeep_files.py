@@ -19,7 +19,7 @@ RATIO = "ratio"
 FULL = 0.75
 
 CLUSTERED_BYTES = 256 << 20
-"""Files of so many bytes are clustered together: their rows are in memory, where they take some five times as much."""
+"""Files of this many bytes are clustered together: their rows are in memory, where they take some five times as much."""
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from lakewarden.tables.upkeep_rules import UNKNOWN, FoldRule, PackRule, UpkeepRu
 # What a compaction and a packing of a scope would rewrite, by their own functions: noted while the files' sizes are at hand.
 @dataclass(frozen=True)
 class RewritePrice:
-    """So many files of so many bytes would become `made` files."""
+    """So many files of this many bytes would become `made` files."""
 
     files: int
     made: int
@@ -68,6 +68,7 @@ def upkeep_of(target: ScopeTarget, report: ScopeReport, state: ScopeState, now: 
     """What maintenance needs to know of the scope after this report, which has that state."""
     known = target.known
     before = None if known is None else known.upkeep
+    # What was noted of this version holds still; what was noted of an earlier one is only where this one began.
     still = before if known is not None and known.version == state.version else None
     at, done = to_millis(report.finished_at or now), report.outcome == "done"
     follows = known is not None and known.version + 1 == state.version

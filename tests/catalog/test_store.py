@@ -178,7 +178,7 @@ def test_endless_races_end_in_a_conflict(store: ObjectStore) -> None:
 def test_an_unreadable_version_is_corrupt(store: ObjectStore) -> None:
     open_catalog(store).change(adding("chat"))
     store.create("catalog/99999999999999999990.json", b"{")
-    with pytest.raises(Corrupt, match=r"99999999999999999990\.json is no catalog"):
+    with pytest.raises(Corrupt, match=r"99999999999999999990\.json is not a catalog"):
         open_catalog(store).read()
 
 

@@ -189,7 +189,7 @@ def test_a_row_without_an_envelope_may_have_a_schema(lake: Lakehouse) -> None:
         without = fitted(lake, "n.t", "json", (None, json.dumps(value | {"schema": empty}).encode()))
         assert without.batch.rows[column].to_pylist() == [5]
     broken = fitted(lake, "n.t", "json", (None, json.dumps(value | {"schema": {"fields": 5}}).encode()))
-    assert "schema is none of Kafka Connect" in broken.misfits[0].reason
+    assert "schema is not one of Kafka Connect" in broken.misfits[0].reason
 
 
 @pytest.mark.parametrize("value", ['{"id": 1, "id": 2}', '{"id": 1, "text": {"a" : 1.10, "a\\n": 2, "a":\n3}}'])

@@ -15,6 +15,7 @@ from lakewarden.base.setting_sections import LogSettings
 from lakewarden.catalog.column_types import ColumnType
 from lakewarden.catalog.model import SchemaColumn, TableSchema
 from lakewarden.log.objects.cache import HeaderCache
+from lakewarden.log.objects.cuts.settle import CutTerms, settle
 from lakewarden.log.objects.header import ID_BYTES
 from lakewarden.log.objects.log_view import ListedLogView
 from lakewarden.log.objects.pack import FIXED, CarriedChunk, sealed
@@ -120,3 +121,8 @@ def resummed(data: bytes) -> bytes:
     front, header = data[: FIXED.size + ID_BYTES], data[FIXED.size + ID_BYTES : FIXED.size + ID_BYTES + length]
     summed = with_sum(re.sub(rb',"sum":"[0-9a-f]{8}"', b"", header.rstrip()), front)
     return front + summed.ljust(length) + data[len(front) + length :]
+
+
+def settle_all(store: Store) -> None:
+    view = view_of(store)
+    settle(store, view, dict.fromkeys(view.pending, view.end), CutTerms(LogSettings(), random_id))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 
@@ -23,11 +22,6 @@ from lakewarden.log.table_log import LogTerms
 from tests.log.build import LOG, Store, joined, notes, pending_ids, view_of
 
 SMALL = LogSettings(segment_max_rows=3, retention_seconds=0)
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store(tmp_path)
 
 
 def log_of(store: Store, settings: LogSettings = SMALL) -> ObjectLog:

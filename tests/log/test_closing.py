@@ -35,11 +35,6 @@ class Crash(BaseException):
     """The process ends here."""
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store(tmp_path)
-
-
 def erase(store: Store, user: str, reach: Reach = no_faults) -> int:
     """Closed, and left out; the last `_seq` that is settled thereby."""
     close_user(store, LOG, user.upper())

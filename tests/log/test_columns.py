@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -19,11 +18,6 @@ from lakewarden.log.position import position_of
 from lakewarden.log.record import LogBatch
 from lakewarden.log.table_log import LogTerms
 from tests.log.build import LOG, Store, notes, view_of, writer
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store(tmp_path)
 
 
 def log_of(store: Store) -> ObjectLog:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 
@@ -22,19 +21,9 @@ from lakewarden.log.objects.trail import read_trail
 from lakewarden.log.objects.view import read_view
 from lakewarden.log.position import Receipt, end_of, seq_of
 from lakewarden.storage.objects import StoredObject
-from tests.log.build import LOG, Store, joined, notes, pending_ids, view_of, writer
+from tests.log.build import LOG, Store, joined, notes, pending_ids, settle_all, view_of, writer
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store(tmp_path)
-
-
-def settle_all(store: Store) -> None:
-    view = view_of(store)
-    settle(store, view, dict.fromkeys(view.pending, view.end), CutTerms(LogSettings(), random_id))
 
 
 def test_a_put_that_was_settled_two_cuts_ago_is_acknowledged(store: Store) -> None:

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -38,11 +37,6 @@ class Ledger:
             raise Conflict("another commit came between")
         self.ids = [*self.ids, *ids_of(rows)]
         self.mark = end
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store(tmp_path)
 
 
 def scope(store: Store) -> LogScope:

@@ -26,14 +26,9 @@ from lakewarden.log.objects.cuts.settle import CutTerms, settle
 from lakewarden.log.objects.log import ObjectReader
 from lakewarden.log.objects.view import make_durable
 from lakewarden.storage.local import LocalObjects
-from tests.log.build import LOG, NOTES, Store, notes, pending_ids, view_of, writer
+from tests.log.build import LOG, NOTES, Store, notes, pending_ids, settle_all, view_of, writer
 
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store(tmp_path)
 
 
 @contextmanager
@@ -60,11 +55,6 @@ def directory(name: str) -> Callable[[Path], bool]:
 
 def a_file(path: Path) -> bool:
     return not path.is_dir()
-
-
-def settle_all(store: Store) -> None:
-    view = view_of(store)
-    settle(store, view, dict.fromkeys(view.pending, view.end), CutTerms(LogSettings(), random_id))
 
 
 @pytest.mark.parametrize("wanted", [directory("segments"), a_file], ids=["directory", "file"])

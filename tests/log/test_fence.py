@@ -17,11 +17,6 @@ from lakewarden.log.table_log import LogTerms
 from tests.log.build import LOG, Store, notes, view_of, writer
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store(tmp_path)
-
-
 def log_of(store: Store) -> ObjectLog:
     """A process of its own."""
     return ObjectLog(store, LOG, LogTerms(LogSettings(), system_clock, random_id, str.upper, INDEXED))

@@ -28,11 +28,6 @@ USERS = ("u", "v", "w")
 CROWD = tuple(f"crowd{number}" for number in range(12))
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store(tmp_path)
-
-
 def at(position: int) -> str:
     return names.segment_key(LOG, position)
 

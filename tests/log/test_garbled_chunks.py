@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -46,11 +45,6 @@ def _shapes() -> dict[str, Shape]:
         "naming": (pack_naming(_PUT, 5, pieces, WriterBatch("w", 4), after=_BEFORE), _segment),
         "carry": (pack_carry(_PUT, carried), read_carry),
     }
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store(tmp_path)
 
 
 def _content(store: Store, read: Callable[[Store, str], Header]) -> object:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from pathlib import Path
 
 import pytest
 
@@ -17,7 +16,7 @@ from lakewarden.log.objects.cache import HeaderCache
 from lakewarden.log.objects.cut import LogCut, newest_cut
 from lakewarden.log.objects.cuts.closing import close_user, leave_out
 from lakewarden.log.objects.cuts.next_cut import advance
-from lakewarden.log.objects.cuts.settle import CutTerms, settle
+from lakewarden.log.objects.cuts.settle import CutTerms
 from lakewarden.log.objects.header import UNKNOWN, rows_before, same_put
 from lakewarden.log.objects.links import Links
 from lakewarden.log.objects.pack import pack_segment
@@ -27,19 +26,9 @@ from lakewarden.log.objects.view import read_view, read_views
 from lakewarden.log.objects.writer import LogWriter
 from lakewarden.log.position import position_of
 from lakewarden.storage.local import LocalObjects
-from tests.log.build import LOG, Store, notes, pending_ids, resummed, view_of, writer
+from tests.log.build import LOG, Store, notes, pending_ids, resummed, settle_all, view_of, writer
 
 at = partial(names.segment_key, LOG)
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store(tmp_path)
-
-
-def settle_all(store: Store) -> None:
-    view = view_of(store)
-    settle(store, view, dict.fromkeys(view.pending, view.end), CutTerms(LogSettings(), random_id))
 
 
 def linked(store: LocalObjects, position: int) -> bool:

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 
@@ -25,11 +24,6 @@ ALWAYS, HALF, NEVER = LogSettings(carry_below=1), LogSettings(carry_below=0.5), 
 
 class Crash(BaseException):
     """The process ends here."""
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store(tmp_path)
 
 
 def settled(

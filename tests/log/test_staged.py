@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 
@@ -23,11 +22,6 @@ from lakewarden.log.table_log import LogTerms
 from tests.log.build import LOG, Store, notes, pending_ids, view_of, writer
 
 SMALL = LogSettings(segment_max_rows=3)
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store(tmp_path)
 
 
 def test_a_large_call_for_one_user_has_one_position(store: Store) -> None:

@@ -32,11 +32,6 @@ class Off:
         return datetime.now(UTC) + self.by
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store(tmp_path)
-
-
 def log_of(store: Store, clock: Off) -> ObjectLog:
     """A process of its own."""
     return ObjectLog(store, LOG, LogTerms(LogSettings(), clock, random_id, str.upper, INDEXED))

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import pickle
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 
@@ -23,11 +22,6 @@ from lakewarden.storage.objects import Missing
 from tests.log.build import LOG, NOTES, Store, ids_of, joined, notes, pending_ids, view_of, writer
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store(tmp_path)
 
 
 def test_an_unknown_log_is_empty(store: Store) -> None:

@@ -3,29 +3,16 @@ from __future__ import annotations
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 
-from lakewarden.base.clock import random_id
 from lakewarden.base.setting_sections import LogSettings
 from lakewarden.errors import Conflict, NotFound, StorageRefused, StorageUnavailable
 from lakewarden.log.objects import names
 from lakewarden.log.objects.cuts.closing import remove_log, seal
-from lakewarden.log.objects.cuts.settle import CutTerms, settle
 from lakewarden.log.position import NOTHING, PartlyAppended, Receipt, position_of, seq_of
 from tests.fixtures.patience import PATIENCE
-from tests.log.build import LOG, Store, joined, notes, pending_ids, view_of, writer
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store(tmp_path)
-
-
-def settle_all(store: Store) -> None:
-    view = view_of(store)
-    settle(store, view, dict.fromkeys(view.pending, view.end), CutTerms(LogSettings(), random_id))
+from tests.log.build import LOG, Store, joined, notes, pending_ids, settle_all, view_of, writer
 
 
 def test_rows_are_numbered_in_the_order_of_their_appends(store: Store) -> None:

@@ -141,7 +141,7 @@ def test_optimize_takes_the_partitions_of_a_condition(lake: Lakehouse, where: st
 @pytest.mark.parametrize(
     ("where", "says"),
     [
-        ("n = 1", "n is no partition column; these can be compared: kind, day"),
+        ("n = 1", "n is not a partition column; these can be compared: kind, day"),
         ("kind = (SELECT 'a')", "cannot be used here"),
         ("read_text('/etc/passwd') = kind", "cannot be used here"),
         ("day > 5", "Cannot compare values"),
@@ -220,7 +220,7 @@ def test_a_compaction_takes_a_condition_on_partitions(lake: Lakehouse) -> None:
     (applied,) = lake.apply(plan.plan_id)
     assert applied.outcome == "done"
     assert {path.split("kind=")[1][0] for path in plan.files} == {"b"}
-    with pytest.raises(InvalidArgument, match="no partition column"):
+    with pytest.raises(InvalidArgument, match="not a partition column"):
         lake.compact(EVENTS, where="n = 1")
     (rest,) = lake.compact(EVENTS)
     assert (rest.outcome, rest.metrics["files_added"]) == ("done", 1)

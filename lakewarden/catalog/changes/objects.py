@@ -35,7 +35,7 @@ def add_namespace(catalog: Catalog, name: str, created_at: datetime) -> Catalog:
     """Its engine is active at once.
 
     Raises:
-        InvalidArgument, AlreadyExists: the name is none, or taken (also by one that differs only in case, or in `-` and `_`).
+        InvalidArgument, AlreadyExists: the name is not valid, or taken (by one that differs in case, `-` and `_`, too).
     """
     check_namespace(name)
     _check_free("namespace", name, {other: other for other in catalog.namespaces})
@@ -76,7 +76,7 @@ def drop_namespace(catalog: Catalog, name: str, cascade: bool = False) -> Catalo
 def add_table(catalog: Catalog, table: Table, base_of: BaseOf) -> Catalog:
     """Raises:
     NotFound: no such namespace or storage.
-    InvalidArgument, AlreadyExists: the name is none, or taken (also by one that differs only in case).
+    InvalidArgument, AlreadyExists: the name is not valid, or taken (also by one that differs only in case).
     InUse: its place is another table's, or one is inside the other.
     """
     name = table.name
@@ -100,7 +100,7 @@ def add_view(catalog: Catalog, view: View, *, replacing: bool = False) -> Catalo
 
     Raises:
         NotFound: no such namespace.
-        InvalidArgument, AlreadyExists: the name is none, or taken by a table or another view.
+        InvalidArgument, AlreadyExists: the name is not valid, or taken by a table or another view.
     """
     check_table(view.name.name)
     if view.name.namespace not in catalog.namespaces:
@@ -172,7 +172,7 @@ def drop_table(catalog: Catalog, name: TableName) -> Catalog:
 
 def add_storage(catalog: Catalog, storage: Storage) -> Catalog:
     """Raises:
-    InvalidArgument, AlreadyExists: the id is none, or taken; a bad template or base.
+    InvalidArgument, AlreadyExists: the id is not valid, or taken; a bad template or base.
     """
     check_storage_id(storage.id)
     if storage.id in catalog.storages:

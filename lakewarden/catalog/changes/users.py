@@ -28,7 +28,7 @@ class UserChange:
 
 def add_user(catalog: Catalog, user: User, by: Role) -> Catalog:
     """Raises:
-    InvalidArgument: an impossible name, the role `anonymous`, a password's user without one, or an email that is none.
+    InvalidArgument: an impossible name, the role `anonymous`, a password's user without one, or an email that is not valid.
     AlreadyExists: there is one of that name, or there was: its rows are still there under it.
     NotFound: no such storage.
     PermissionDenied: only `system` makes users of the role `system`.
@@ -47,7 +47,7 @@ def alter_user(catalog: Catalog, user_id: str, change: UserChange, by: Role, now
     """Raises:
     NotFound: no such user, or no such storage.
     PermissionDenied: only `system` makes, or changes, users of the role `system`.
-    InvalidArgument: a password for a user who signs in another way; an email that is none.
+    InvalidArgument: a password for a user who signs in another way; an email that is not valid.
     """
     before = find_user(catalog, user_id)
     # Twice: neither may an administrator change one of `system`, nor make one.

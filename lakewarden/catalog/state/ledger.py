@@ -100,10 +100,10 @@ def decode(data: bytes, name: str) -> Entry:
     try:
         found = msgspec.json.decode(data, type=_Tagged)
     except (msgspec.DecodeError, ValueError) as error:
-        raise Corrupt(f"{name} is no entry of a ledger: {error}") from error
+        raise Corrupt(f"{name} is not an entry of a ledger: {error}") from error
     entry = found.batch or found.attempt
     if entry is None or entry.format != FORMAT:
-        raise Corrupt(f"{name} is no entry of a ledger of format {FORMAT}")
+        raise Corrupt(f"{name} is not an entry of a ledger of format {FORMAT}")
     return entry
 
 

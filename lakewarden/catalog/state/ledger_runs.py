@@ -73,7 +73,7 @@ class RunName:
         """
         found = _NAME.fullmatch(text)
         if found is None:
-            raise Corrupt(f"{text!r} is no name of a run of a ledger")
+            raise Corrupt(f"{text!r} is not a name of a run of a ledger")
         return cls(*map(int, found.groups()))
 
 
@@ -109,7 +109,7 @@ def _sorted(rows: Records) -> Records:
 
 
 def is_read_whole(name: RunName, objects: int) -> bool:
-    """Whether a run is read whole to look up so many objects."""
+    """Whether a run is read whole to look up this many objects."""
     return name.count <= _WHOLE or objects > _FEW
 
 

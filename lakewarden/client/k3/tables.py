@@ -145,7 +145,7 @@ def declared(columns: Sequence[Mapping[str, object]], merge_keys: Sequence[str])
     nullable = {column.name: column.nullable for column in found}
     for name in merge_keys:
         if name not in nullable:
-            raise InvalidArgument(f"merge_keys names {name!r}, which is no column; the columns are {', '.join(nullable)}")
+            raise InvalidArgument(f"merge_keys names {name!r}, which is not a column; the columns are {', '.join(nullable)}")
         if nullable[name]:
             raise InvalidArgument(f"merge_keys names {name!r}, which is nullable: a key column has nullable = false")
     return found

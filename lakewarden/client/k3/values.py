@@ -33,7 +33,7 @@ def native_rows(schema: TableSchema, rows: Sequence[Row | str]) -> list[dict[str
     """Rows as dicts, or as the text of JSON objects.
 
     Raises:
-        InvalidArgument: a row is no object, or has a column that the table does not have.
+        InvalidArgument: a row is not an object, or has a column that the table does not have.
         ConstraintViolation: a value has no form that its column takes.
     """
     columns = {column.name: column for column in schema.columns}
@@ -126,7 +126,7 @@ def _object(row: Row | str) -> Row:
     except (ValueError, RecursionError) as error:
         raise InvalidArgument(f"a row is an object, or its text: {row!r} is no JSON ({error})") from error
     if not isinstance(found, Mapping):
-        raise InvalidArgument(f"a row is an object, with a value by column; {found!r} is none")
+        raise InvalidArgument(f"a row is an object, with a value by column, and {found!r} is not one")
     return found
 
 

@@ -36,7 +36,7 @@ def whole(field: str, value: object) -> int:
     number = int(value) if isinstance(value, str) and _WHOLE.fullmatch(value.strip()) else value
     if isinstance(number, int) and not isinstance(number, bool) and -_INT64 <= number < _INT64:
         return number
-    raise InvalidArgument(f"{field} {value!r} is no whole number: write 128, or '128'")
+    raise InvalidArgument(f"{field} {value!r} is not a whole number: write 128, or '128'")
 
 
 def member(kind: type[E], field: str, value: object) -> E:

@@ -309,5 +309,5 @@ def _whose(scope: Scope) -> str:
 
 
 def _user(scope: Scope) -> str:
-    """The user as in paths: whatever the id, it is no markup, and an erasure finds it in what Dagster keeps."""
+    """The user as in paths: whatever the id, it is not markup, and an erasure finds it in what Dagster keeps."""
     return "" if scope.user is None else f"`{encode(scope.user, folds_case=False)}`"

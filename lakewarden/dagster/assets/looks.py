@@ -1,6 +1,6 @@
 """Reads some scopes' tables for the checks with deltalake's own reader, here or on Spark, and evaluates expectations.
 
-Scopes are read in groups: small ones together in this process, up to so many bytes, and a larger one by itself on Spark.
+Scopes are read in groups: small ones together in this process, up to this many bytes, and a larger one by itself on Spark.
 """
 
 from __future__ import annotations

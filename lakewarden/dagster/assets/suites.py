@@ -102,7 +102,7 @@ class Suite:
 
     @property
     def table(self) -> TableName | None:
-        """None where the name is none of a table."""
+        """None where the name is not a table's."""
         try:
             return TableName.parse(self.name)
         except InvalidArgument:
@@ -146,7 +146,7 @@ def _expectation(entry: Mapping[str, object]) -> ExpectedCheck:
     if not isinstance(type_, str) or not of_known_form or not isinstance(arguments, Mapping):
         older = ", and was written by a version before 1.0" if "expectation_type" in entry else ""
         raise InvalidArgument(
-            f"{dict(entry)!r:.200} is no expectation{older}: it needs a `type` such as expect_column_values_to_not_be_null"
+            f"{dict(entry)!r:.200} is not an expectation{older}: it needs a `type` such as expect_column_values_to_not_be_null"
         )
     return ExpectedCheck(
         _spelled(type_, arguments),

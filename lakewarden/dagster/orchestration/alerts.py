@@ -33,7 +33,7 @@ SHOWN = 100
 
 @dataclass(frozen=True)
 class Alert:
-    """What failed, for those who are told: a run, or a check that turned failed."""
+    """What failed, as an alert says it: a run, or a check that turned failed."""
 
     warehouse: str
     job: str

@@ -22,7 +22,7 @@ _SUBMITTED_WITHIN = timedelta(minutes=2)
 _RUNS_SEEN = 100
 
 _IN_VAIN = {None, *(kind.code for kind in Transient.__subclasses__())}
-"""Codes of failures behind which the same may succeed. None: it is no failure of Lakewarden's; Dagster's storage was locked."""
+"""Codes of failures behind which the same may succeed. None: not a failure of Lakewarden's; Dagster's storage was locked."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ def _followed(
     ends = [_ended(run) for run in of_these]
     if any(not run.dagster_run.is_finished or awaits_retry(run.dagster_run, _ended(run), now) for run in of_these):
         return one
-    if not ends:
+    if not ends:  # the daemon has yet to submit the run, or lost the request
         return one if now - one.requested < _SUBMITTED_WITHIN else replace(one, after=newest, requested=now)
     waits = wait_after(one.attempts) if one.attempts else timedelta()
     return one if now < max(ends) + waits else replace(one, after=newest, requested=now, attempts=one.attempts + 1)

@@ -207,7 +207,7 @@ class Pace(msgspec.Struct, frozen=True):
 
 
 def read_pace(cursor: str | None) -> Pace:
-    """One that cannot be read is as none: the sensor looks and requests at once."""
+    """One that cannot be read counts as the first: the sensor looks and requests at once."""
     try:
         return msgspec.json.decode(cursor or "{}", type=Pace)
     except msgspec.DecodeError:

@@ -89,7 +89,7 @@ class Surveys:
 
 def build_survey_schedule(mount: Mount, cron: str) -> dg.ScheduleDefinition:
     """Raises:
-    InvalidArgument: it is no cron expression.
+    InvalidArgument: it is not a cron expression.
     """
     try:
         return dg.ScheduleDefinition(
@@ -100,4 +100,4 @@ def build_survey_schedule(mount: Mount, cron: str) -> dg.ScheduleDefinition:
             default_status=dg.DefaultScheduleStatus.RUNNING,
         )
     except dg.DagsterInvalidDefinitionError as error:
-        raise InvalidArgument(f"survey_cron {cron!r} is no cron expression: write five fields, as in {SURVEY_CRON!r}") from error
+        raise InvalidArgument(f"survey_cron {cron!r} is not a cron expression: it has five fields, as {SURVEY_CRON!r}") from error

@@ -90,7 +90,7 @@ class ArrivalsLook:
 
 
 def look(listing: Listing, cursor: Cursor, most: int = LISTED_PER_TICK) -> ArrivalsLook:
-    """Lists at most so many objects: half of them next in the round, and half behind the greatest name."""
+    """Lists at most this many objects: half of them next in the round, and half behind the greatest name."""
     share = most // 2
     next_ones = tuple(islice(listing(cursor.after), share))
     sums = cursor.so_far.with_all(next_ones)

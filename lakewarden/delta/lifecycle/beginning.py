@@ -55,7 +55,7 @@ def begin_table(target: ScopeTarget, by: Committer, *, columns: bool = False) ->
 
 
 def has_begun(table: ScopeTable, target: ScopeTarget) -> bool:
-    """Whether it is no fence. A table of others, which has files at least, is taken over by the first flush."""
+    """Whether it is not a fence. A table of others, which has files at least, is taken over by the first flush."""
     if table.has_files:
         return True
     if table.is_swept:

@@ -177,7 +177,7 @@ def _write_part(target: ScopeTarget, partition: Partition, rows: pa.Table, name:
 def new_file(
     target: ScopeTarget, path: str, size: int, rows: int, columns: Sequence[ColumnFacts], partition: Partition = NO_PARTITION
 ) -> NewFile:
-    """Describes a written file of so many bytes and rows; `columns` are those of `file_schema`, so `_seq` is the last."""
+    """Describes a written file of this many bytes and rows; `columns` are those of `file_schema`, so `_seq` is the last."""
     first, last = columns[-1].ends or (None, None)
     return NewFile(path, size, rows, stats_text(rows, columns), first, last, target.schema.version, partition)
 

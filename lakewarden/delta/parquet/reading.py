@@ -103,7 +103,7 @@ def _spark_key(keys: Mapping[bytes, bytes], name: str) -> Any:
 
 
 def read_footer(store: ObjectStore, path: str, size: int) -> pq.FileMetaData:
-    """What the footer of a file of so many bytes says, by one read of its end, or two.
+    """What the footer of a file of this many bytes says, by one read of its end, or two.
 
     Raises:
         Missing: it is not there.

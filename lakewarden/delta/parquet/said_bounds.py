@@ -68,7 +68,7 @@ def said_ends(text: str | None) -> SaidEnds:
 
 
 def whole_number(said: object) -> int | None:
-    """A number that was said; None for what is no whole number of 64 bits."""
+    """A number that was said; None for what is not a whole number of 64 bits."""
     return said if type(said) is int and -(2**63) <= said < 2**63 else None
 
 
@@ -107,13 +107,13 @@ def _kind_of(delta_type: str) -> _Kind | None:
 
 def _whole(value: object) -> int:
     if type(value) is not int:
-        raise ValueError(f"{value!r} is no whole number")
+        raise ValueError(f"{value!r} is not a whole number")
     return value
 
 
 def _text(value: object) -> str:
     if not isinstance(value, str):
-        raise ValueError(f"{value!r} is no text")
+        raise ValueError(f"{value!r} is not text")
     return value
 
 

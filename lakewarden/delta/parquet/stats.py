@@ -116,7 +116,7 @@ _quoted = json.JSONEncoder(ensure_ascii=False).encode
 
 
 def stats_text(rows: int, columns: Iterable[ColumnFacts]) -> str:
-    """The statistics of a file of so many rows with these columns."""
+    """The statistics of a file of this many rows with these columns."""
     low, high, nulls = [], [], []
     for name, type_, ends, null_count in columns:
         quoted = _name(name)

@@ -58,6 +58,7 @@ def files_within(table: ScopeTable, bounds: Sequence[Bound]) -> list[DataFile]:
 
 def _outside(bound: Bound, value: object) -> bool:
     """Whether rows with this value of a partition column are not wanted."""
+    # With the type, since Python holds 1, 1.0 and True for equal; of values of another type nothing is known here.
     wanted = {(type(each), each) for each in bound.among}
     other = bool(wanted) and type(value) in {kind for kind, _ in wanted} and (type(value), value) not in wanted
     return value is None or _beyond(bound, value, value) or other
@@ -81,6 +82,7 @@ def rows_within(rows: pa.Table, bounds: Sequence[Bound]) -> pa.Table:
     if not tests:
         return rows
     inside = reduce(pc.and_, tests)
+    # A filter copies what it keeps: where that is most of the rows, it costs more than it spares. The query compares again.
     return rows if 2 * (pc.sum(inside).as_py() or 0) > rows.num_rows else rows.filter(inside)
 
 

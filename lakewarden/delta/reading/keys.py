@@ -69,7 +69,7 @@ class Keys:
     rows: pa.Table
     primary_key: Sequence[str]
     few: int = _FEW
-    """Up to so many rows, a dictionary is used."""
+    """Up to this many rows, a dictionary is used."""
     often: bool = False
     """Whether small parts of others are looked up one after the other: Arrow hashes all of these rows for each."""
 

@@ -113,7 +113,7 @@ def as_list(option: str, value: object) -> tuple[str, ...]:
     """A list of texts: itself, the text of a JSON list, or texts between commas.
 
     Raises:
-        InvalidArgument: it is none of them, or too long.
+        InvalidArgument: it is not one of them, or too long.
     """
     found: object = value
     if isinstance(value, str):

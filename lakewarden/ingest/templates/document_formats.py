@@ -260,7 +260,7 @@ def _encoding(source: ObjectFile) -> str:
     except LookupError as error:
         raise InvalidArgument(f"the document declares the encoding {name!r}, which is unknown") from error
     if not found._is_text_encoding:
-        raise InvalidArgument(f"the document declares {name!r}, which is no encoding of text")
+        raise InvalidArgument(f"the document declares {name!r}, which is not an encoding of text")
     return found.name
 
 

@@ -31,7 +31,7 @@ def documents_of(name: str, field: pa.Field[Any], values: pa.Array[Any]) -> pa.A
         field: as the schema has it: arrays forget the metadata of fields within.
 
     Raises:
-        InvalidArgument: a part would change, or is none of JSON; the message has its path.
+        InvalidArgument: a part would change, or is not JSON; the message has its path.
         Unsupported: a part is of a type that the catalog does not have.
     """
     try:
@@ -117,7 +117,7 @@ def _leaves(kind: ColumnType, found: Any, path: str) -> list[Any]:
 
 def _finite(path: str, value: float) -> float:
     if not math.isfinite(value):
-        raise InvalidArgument(f"column {path!r}: {value} is no number of JSON")
+        raise InvalidArgument(f"column {path!r}: {value} is not a number of JSON")
     return value
 
 
@@ -176,7 +176,7 @@ class ObjectFitting:
         """
         Raises:
             InvalidArgument: the batch is not valid, has other columns than those before it, or a value does not fit.
-            Unsupported: a column's type is none of the catalog's.
+            Unsupported: a column's type is not one of the catalog's.
         """
         self._check(batch)
         fitted = list(map(self._column, self.columns, self.columns.values(), batch.schema, batch.columns))

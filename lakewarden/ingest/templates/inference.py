@@ -35,7 +35,7 @@ _FORMS = {
     "DATE": rf"^{_DAY}$",
     "TIMESTAMP": rf"^{_DAY}([T ]\d{{2}}:\d{{2}}(:\d{{2}}(\.\d{{1,6}})?)?(Z|[+-]\d{{2}}:?\d{{2}})?)?$",
 }
-"""From the narrowest type on. Text that a type would read, but not print again, is none of it: `007` is no number."""
+"""From the narrowest type on. Text that a type would read, but not print again, is none of it: `007` is not a number."""
 
 TEXT = ColumnType.parse("TEXT")
 _SAMPLE = 64

@@ -177,7 +177,7 @@ def read(source: ObjectFile, options: JsonOptions, columns: Columns) -> Iterator
     """Reads a small object once, and a large one twice: types are those of all its values.
 
     Raises:
-        InvalidArgument: it is no such JSON in UTF-8, or a value does not fit the table's column.
+        InvalidArgument: it is not such JSON in UTF-8, or a value does not fit the table's column.
         Unsupported: it unpacks to too much, or has too many keys.
     """
     first = list(_taken(groups(source), 2))

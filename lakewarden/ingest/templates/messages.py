@@ -41,15 +41,15 @@ class ReadBounds:
     columns: int = COLUMNS
 
     def cpu(self, size: int) -> float:
-        """Seconds of processor time for an object of so many bytes."""
+        """Seconds of processor time for an object of this many bytes."""
         return self.cpu_seconds + self.cpu_seconds_per_gib * size / (1 << 30)
 
     def wall(self, size: int) -> float:
-        """Seconds for an object of so many bytes."""
+        """Seconds for an object of this many bytes."""
         return self.wall_seconds + self.wall_seconds_per_gib * size / (1 << 30)
 
     def fetched(self, size: int) -> int:
-        """Bytes that a template may request of an object of so many bytes: it may read it some times, and not for ever."""
+        """Bytes that a template may request of an object of this many bytes: it may read it some times, and not for ever."""
         return (64 << 20) + 8 * size
 
 

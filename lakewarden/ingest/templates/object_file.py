@@ -18,7 +18,7 @@ Ranges = Callable[[int, int], bytes]
 """Reads `length` bytes from `start` on, all of them within the object."""
 
 WHOLE_BYTES = 16 << 20
-"""An object of at most so many bytes is fetched by one request."""
+"""An object of at most this many bytes is fetched by one request."""
 
 _BLOCK_BYTES = 4 << 20
 """Of one request of a larger one that is read in order: beside its transfer, a request's fixed cost is small."""
@@ -107,7 +107,7 @@ class ObjectFile:
 
 
 class _Unpacked(io.RawIOBase):
-    """Unpacks a file, up to so many bytes."""
+    """Unpacks a file, up to this many bytes."""
 
     def __init__(self, file: BinaryIO, kind: Literal["gzip", "zstd"], most: int) -> None:
         self._kind = kind

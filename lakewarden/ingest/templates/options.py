@@ -75,7 +75,7 @@ def given_options(template: Template[Any], given: Mapping[str, object]) -> dict[
 
 
 def list_of(text: str) -> list[object] | None:
-    """The list that a text is in JSON; None where it is none."""
+    """The list that a text is in JSON; None where it is not one."""
     if not text.lstrip().startswith("["):
         return None
     try:

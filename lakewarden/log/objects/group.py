@@ -103,7 +103,7 @@ def laid_out(parcels: Sequence[Parcel]) -> tuple[Sequence[Chunk], list[int]]:
 
 
 def fits(rows: int, size: int, settings: LogSettings) -> bool:
-    """Whether a segment takes so many rows, and bytes."""
+    """Whether a segment takes this many rows, and bytes."""
     return rows <= settings.segment_max_rows and size <= settings.segment_max_bytes
 
 

@@ -27,7 +27,7 @@ _COUNT_BYTES = 3
 """Of a number of rows, one more than it; 0 where it is not known. A segment has at most `ORDINALS` rows in itself."""
 
 _UNCOUNTED = (1 << 8 * _COUNT_BYTES) - 1
-"""From so many rows on, which only a staged batch has, they are not counted."""
+"""From this many rows on, which only a staged batch has, they are not counted."""
 
 
 class BatchIdentity(NamedTuple):
@@ -186,5 +186,5 @@ def counted_in(data: bytes) -> int | None:
 def same_put(one: str, other: str) -> bool:
     """Whether two ids, or beginnings of them, are of the same put; an unknown one may be any."""
     first, second = short(one), short(other)
-    # Zeros are compared with nothing: a writer that could not learn the put before left them, which is no fault.
+    # Zeros are compared with nothing: a writer that could not learn the put before left them, which is not a fault.
     return first == second or _UNKNOWN in (first, second)

@@ -224,7 +224,7 @@ class Puts:
             # refused.
             if self._cut.may_have_erased(segment.since):
                 raise StorageUnavailable("many users were erased since the rows were staged: nothing was written; write again")
-        # A refusal by an older cut is no proof; an acceptance by one is caught by the look behind the put.
+        # A refusal by an older cut is not proof; an acceptance by one is caught by the look behind the put.
         if self.refused(segment.users, position):
             self._cut = self._not_sealed(newest_cut(self._store, self._log_id, self._cut))  # they may be open again
             if refused := self.refused(segment.users, position):

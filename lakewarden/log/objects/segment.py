@@ -241,7 +241,7 @@ def read_chunks(store: ObjectStore, wanted: Sequence[RowRange], apart: int = 0) 
     """Chunks, those of one object in the order of their offsets; neighbours are read at once.
 
     Args:
-        apart: up to so many bytes between two neighbours are read, too.
+        apart: up to this many bytes between two neighbours are read, too.
     """
     for each, data in _parts(store, wanted, apart=apart):
         yield _checked(store, each, data)

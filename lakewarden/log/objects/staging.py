@@ -2,7 +2,7 @@
 
 Their objects lie under `staged/<id>/`. They become visible together, by one segment whose put has the same id and which names
 them: so all rows of the batch have one position, and a watermark, a cut or a restore is before or behind all of them. A batch
-that no segment names is no part of the log. It goes when no process can name it any more.
+that no segment names is not part of the log. It goes when no process can name it any more.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class StagedBatch(NamedTuple):
     def of(cls, staging: Staging, pieces: Sequence[StagedPiece], once: WriterBatch | None) -> StagedBatch:
         """Raises:
         SchemaChanged: the table's columns were changed while the rows were staged.
-        InvalidArgument: a position cannot number so many rows.
+        InvalidArgument: a position cannot number this many rows.
         """
         versions = {each.schema_version for each in pieces} or {FIRST}
         if len(versions) > 1:
@@ -84,7 +84,7 @@ def begin(store: ObjectStore, log_id: str, put_id: str, stored_at: int) -> Stagi
 
 def check_rows(rows: int) -> None:
     """Raises:
-    InvalidArgument: a position cannot number so many rows.
+    InvalidArgument: a position cannot number this many rows.
     """
     if rows > WHOLE:
         raise InvalidArgument(f"more than {WHOLE} rows in one call: all become visible at once, and no more can; write less")
@@ -114,9 +114,9 @@ def stage(
     """Puts chunks of one user, durably, an object for each sequence, as they come.
 
     Raises:
-        InvalidArgument: a position cannot number so many rows, or they are of several users.
+        InvalidArgument: a position cannot number this many rows, or they are of several users.
         StorageUnavailable: the store failed.
-        LakewardenError: what `objects` raises. After any error, what was put is no part of the log.
+        LakewardenError: what `objects` raises. After any error, what was put is not part of the log.
     """
     staging = begin(store, log_id, put_id, stored_at)
     pieces: list[StagedPiece] = []

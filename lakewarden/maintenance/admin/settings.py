@@ -37,7 +37,7 @@ def alter_warehouse(
     """Changes settings, all or none, and notes who did; returns all as they are then. The value `default` sets one back.
 
     Raises:
-        InvalidArgument: a key is none, or a value is not one of its setting; nothing was changed.
+        InvalidArgument: a key does not exist, or a value is not one of its setting; nothing was changed.
     """
     changed = warehouse.catalog.change(lambda catalog: change_settings(catalog, changes, warehouse.settings))
     said = ", ".join(f"{key} = {value}" for key, value in changes.items())

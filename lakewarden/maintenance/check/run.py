@@ -120,7 +120,7 @@ def check(warehouse: Warehouse, run: Run, storage_id: str | None, *, quick: bool
     found = [(task, with_pending(warehouse, task.target, one)) for task, one in check_scopes(warehouse, run, tasks)]
     garbled = [garbled_pending(warehouse, each.table, _users(each, quick=quick)) for each in tables]
     findings += [finding for theirs in garbled for finding in theirs.values()]
-    results = iter(found)
+    results = iter(found)  # of all tables together, in the order of their tasks
     for each, theirs in zip(tables, garbled, strict=True):
         findings += _recorded(warehouse, each.table, [next(results) for _ in each.tasks], theirs)
     return findings + [finding for _, one in found for finding in one.findings]

@@ -240,7 +240,7 @@ def task_of(warehouse: Warehouse, table: Table, target: ScopeTarget, end: int) -
 def check_scopes(warehouse: Warehouse, run: Run, tasks: Sequence[CheckTask]) -> list[tuple[CheckTask, CheckedScope]]:
     """Checks each scope, and returns the task of its last look.
 
-    A fault counts only if a second look has it too, which begins with the catalog and the log of then. Of a scope whose table was
+    A fault counts only if a second look finds it too, which reads the catalog and the log anew. Of a scope whose table was
     dropped meanwhile nothing is found.
     """
     checked = _checked(run, tasks)

@@ -16,7 +16,7 @@ class OptimizeOptions(OfScopes):
     target_file_size: int | None = option(None, "Bytes of the files that it writes, instead of the table's.")
     ratio: float | None = option(
         None,
-        "Leave a file that is so many times larger than those to merge with it; 0: none. A schedule takes the table's.",
+        "Leave a file that is this many times larger than those to merge with it; 0: none. A schedule takes the table's.",
     )
     scheduled: bool = option(
         False, "As a schedule does it: by the ratio of the table or the warehouse, and a part at a time.", form=False

@@ -121,5 +121,5 @@ def cut(rows: pa.Table, zorder: tuple[str, ...], files: tuple[DataFile, ...], ta
 
 
 def outputs(size: int, target: ScopeTarget) -> int:
-    """How many files so many bytes become."""
+    """How many files this many bytes become."""
     return max(1, -(-size // target.target_file_size))

@@ -139,6 +139,7 @@ def _as_known(warehouse: Warehouse, catalog: Catalog, pending: Sequence[ScopeBac
         except LakewardenError as error:
             found.append(_ill(shown, one.scope, error))
             continue
+        # It has a table of which nothing is noted: its files are unknown, not none.
         if known is None and (one.user is None or one.scope in flushed):
             shown = replace(shown, files=None, bytes=None)
         found.append(shown if known is None else as_known(shown, known))

@@ -74,7 +74,7 @@ class ScopeWork(ABC):
         return True
 
     def is_larger(self, size: int) -> bool:
-        """Whether it can be spread over tasks, and reads more than so many bytes."""
+        """Whether it can be spread over tasks, and reads more than this many bytes."""
         return False
 
     def spread_over(self, run: Run) -> ScopeWork:

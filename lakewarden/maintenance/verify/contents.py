@@ -128,7 +128,7 @@ def named_in_data(data: bytes, user: str, tables: Collection[str]) -> str:
 
 
 def _values(said: object) -> set[str]:
-    """Every text in an object that is no name of a field, with the jobs that are named as `recent`."""
+    """Every text in an object that is not a name of a field, with the jobs that are named as `recent`."""
     match said:
         case str():
             return {said}

@@ -50,7 +50,7 @@ _DETAILS = "grpc-status-details-bin"
 
 @dataclass(frozen=True)
 class FlightProblem:
-    """A request that failed, as the client is told."""
+    """A request that failed, with the error that the client gets."""
 
     code: str
     status: grpc.StatusCode

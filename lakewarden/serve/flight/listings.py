@@ -95,7 +95,7 @@ def listed(command: Command, seen: Callable[[], VisibleObjects]) -> pa.Table:
         case CommandGetPrimaryKeys():
             return _primary_keys(command, seen())
         case _:
-            raise AssertionError(f"{type(command).__name__} is no listing")
+            raise AssertionError(f"{type(command).__name__} is not a listing")
 
 
 def _schemas(command: CommandGetDbSchemas, seen: VisibleObjects) -> pa.Table:

@@ -33,7 +33,7 @@ def received(messages: Iterator[FlightData], most: int) -> pa.Table:
     """The rows of a stream; none without columns where it is empty.
 
     Raises:
-        InvalidArgument: it is no stream of Arrow, or its values are not what its columns say.
+        InvalidArgument: it is not a stream of Arrow, or its values are not what its columns say.
         Unsupported: its columns are of a kind, or packed in a way, in which few bytes become many.
         Declined: it has more bytes than `most`.
     """

@@ -81,7 +81,7 @@ class Tickets:
         """The statement of a handle; raises as `read`, and InvalidArgument where the handle is a ticket of something else."""
         found = self.read(handle, principal)
         if not isinstance(found, StatementTicket):
-            raise InvalidArgument("the handle is no prepared statement's")
+            raise InvalidArgument("the handle is not a prepared statement's")
         return found
 
     def _mac(self, secret: bytes, payload: bytes) -> bytes:

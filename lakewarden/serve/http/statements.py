@@ -136,7 +136,7 @@ def _queried(lake: Lakehouse, principal: Principal, asked: SqlRequest, cancellat
     statements = session.parsed(asked.sql, asked.values)
     if len(statements) != 1 or not gives_rows(statements[0]):
         raise InvalidArgument(
-            "an Arrow stream is the answer to one query, and this text is none; nothing was done. Accept application/json"
+            "an Arrow stream is the answer to one query, and this text is not a query; nothing was done. Accept application/json"
         )
     (found,) = session.run(statements, freshness=_freshness(asked), cancellation=cancellation)
     assert isinstance(found, ResultRows), "a statement that gives rows"

@@ -50,7 +50,7 @@ def live_request(connection: HTTPConnection) -> LiveRequest:
     """The parameters of a request. `Last-Event-ID` is newer than `from_seq`: it comes with the same address again.
 
     Raises:
-        InvalidArgument: `sql` is missing, a parameter is unknown or given twice, or a place is no number.
+        InvalidArgument: `sql` is missing, a parameter is unknown or given twice, or a place is not a number.
     """
     given = connection.query_params.multi_items()
     names = [name for name, _ in given]

@@ -58,7 +58,7 @@ class Rewritten:
 
 def tree_of(text: str) -> exp.Expr:
     """Raises:
-    BadSyntax: it is no query in PostgreSQL's words.
+    BadSyntax: it is not a query in PostgreSQL's words.
     """
     try:
         with deeper():

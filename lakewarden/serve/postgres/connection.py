@@ -72,7 +72,7 @@ class Cancel:
 
 async def negotiated(reader: StreamReader, writer: StreamWriter, tls: ssl.SSLContext | None) -> StartupParameters | Cancel:
     """Raises:
-    Malformed: it is no such packet.
+    Malformed: it is not such a packet.
     Problem: another version of the protocol, or no TLS where the server has a certificate.
     """
     secure = False
@@ -134,7 +134,7 @@ async def authenticated(
 
     Raises:
         Problem: the user, the password or the token is wrong, or too many were.
-        Malformed: the answer is no password.
+        Malformed: the answer is not a password.
     """
     writer.write(replies.PASSWORD_WANTED)
     await writer.drain()

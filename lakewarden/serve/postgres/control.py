@@ -254,7 +254,7 @@ def fetched(state: State, words: Sequence[str]) -> tuple[Portal, ResultRows]:
     if len(how) > 1 or not (how in ([], ["NEXT"], ["ALL"]) or how[0].isdecimal()):
         raise Unsupported("a cursor goes forward: NEXT, a number of rows, or ALL")
     if portal.outcome is None or portal.outcome.rows is None:
-        raise ProtocolError(NO_PORTAL, f"{words[-1]!r} is no cursor")
+        raise ProtocolError(NO_PORTAL, f"{words[-1]!r} is not a cursor")
     most = None if how == ["ALL"] else int(how[0]) if how and how[0].isdecimal() else 1
     return portal, replace(portal.outcome.rows, table=portal.outcome.rows.table.slice(portal.sent, most))
 

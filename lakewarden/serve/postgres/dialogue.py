@@ -24,7 +24,7 @@ from lakewarden.serve.postgres.working import Working
 from lakewarden.sql.dialect import Value
 from lakewarden.sql.parse import Single
 
-# Brings an answer into the columns that the client was told.
+# Brings an answer into the columns that were described to the client.
 _WIDENED: Mapping[int, pa.DataType] = {
     kinds.INT2.oid: pa.int16(),
     kinds.INT4.oid: pa.int32(),
@@ -93,7 +93,7 @@ class Dialogue:
 
     async def answer(self, letter: bytes, fields: Fields) -> None:
         """Raises:
-        Malformed: it is no message of the protocol.
+        Malformed: it is not a message of the protocol.
         Problem: an error that ends the connection.
         """
         self.busy = True

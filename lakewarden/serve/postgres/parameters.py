@@ -22,7 +22,7 @@ _NULL = -1
 
 def items_of_binary(data: bytes) -> list[bytes | None]:
     """Raises:
-    ValueError, struct.error: it is no list, or has several dimensions.
+    ValueError, struct.error: it is not a list, or has several dimensions.
     """
     dimensions, _has_null, _element = struct.unpack_from("!iiI", data)
     if dimensions == 0:
@@ -53,7 +53,7 @@ def given(data: bytes | None, kind: Kind, number: int, *, binary: bool) -> Value
     """Parameter `number` as a value.
 
     Raises:
-        InvalidArgument: it is no value of its type.
+        InvalidArgument: it is not a value of its type.
         Unsupported: a binary form that is not read here.
         Malformed: it is not UTF-8.
     """
@@ -64,7 +64,7 @@ def given(data: bytes | None, kind: Kind, number: int, *, binary: bool) -> Value
             return tuple(_items(data, kind.element, number, binary=binary))
         return _scalar(data, kind, number, binary=binary)
     except (ValueError, OverflowError, InvalidOperation, struct.error) as error:
-        raise InvalidArgument(f"parameter {number} is no value of type {kind.name}") from error
+        raise InvalidArgument(f"parameter {number} is not a value of type {kind.name}") from error
 
 
 def _items(data: bytes, kind: Kind, number: int, *, binary: bool) -> Iterator[Scalar]:

@@ -53,7 +53,7 @@ _OWN: Mapping[type[LakewardenError], str] = {
 
 
 class ProtocolError(Exception):
-    """An error that the client is told. A fatal one ends the connection."""
+    """An error that the client gets. A fatal one ends the connection."""
 
     def __init__(self, sqlstate: str, message: str, *, fatal: bool = False) -> None:
         super().__init__(message)

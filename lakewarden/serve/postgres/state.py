@@ -46,7 +46,7 @@ class PreparedStatement:
     kinds: tuple[Kind, ...] = ()
     """Of its parameters."""
     columns: tuple[AnswerColumn, ...] | None = None
-    """Of its answer, as a client was told them; None before that."""
+    """Of its answer, as they were described to the client; None before that."""
 
 
 @dataclass

@@ -261,7 +261,7 @@ def _outcome(statement: Statement, result: Result) -> CommandOutcome:
         case StatementDone():
             return CommandOutcome(begins)
         case Events():
-            raise Unsupported("a subscription is no answer of PostgreSQL's protocol")
+            raise Unsupported("a subscription is not an answer of PostgreSQL's protocol")
 
 
 def _selected(rows: ResultRows) -> CommandOutcome:
@@ -303,7 +303,7 @@ def parameter_kinds(state: State, single: Single, declared: Sequence[Kind | None
     """The types of a statement's parameters: those that the client declared, then what their places say, else text.
 
     Raises:
-        LakewardenError: the text is no statement.
+        LakewardenError: the text is not a statement.
     """
     if (cursor := CursorDeclaration.of(single)) is not None:
         return parameter_kinds(state, cursor.query, declared)

@@ -61,7 +61,7 @@ def binary_numeric(value: Decimal) -> bytes:
 
 def numeric_of(data: bytes) -> Decimal:
     """Raises:
-    Malformed: it is no such form.
+    Malformed: it is not such a form.
     """
     if len(data) < 8:
         raise MalformedMessage("a NUMERIC in binary has eight bytes at least")

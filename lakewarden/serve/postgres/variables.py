@@ -152,5 +152,5 @@ def _milliseconds(value: str) -> int:
     number = value.strip().lower().rstrip("abcdefghijklmnopqrstuvwxyz ")
     unit = value.strip().lower()[len(number) :].strip()
     if not number.isdecimal() or unit not in _MILLISECONDS:
-        raise InvalidArgument(f"{value!r} is no time: a number of milliseconds, or one with ms, s, min or h")
+        raise InvalidArgument(f"{value!r} is not a time: a number of milliseconds, or one with ms, s, min or h")
     return int(number) * _MILLISECONDS[unit]

@@ -37,7 +37,7 @@ class ColumnNames:
         return self._spelled(part.unalias(), shown=False)
 
     def resolved(self, part: exp.Expr) -> exp.Expr:
-        """The same of a HAVING, where a name that is no column is a projection's."""
+        """The same of a HAVING, where a name that is not a column is a projection's."""
         return self._spelled(part, shown=True)
 
     def groups(self, select: exp.Select) -> list[exp.Expr]:
@@ -103,7 +103,7 @@ class ColumnNames:
             return exp.column(exp.to_identifier(name, quoted=True))
         if shown and not column.table and column.name.lower() in self._shown:
             return exp.Paren(this=self._spelled(self._shown[column.name.lower()], shown=False))
-        raise UnclearName(f"{column.name!r} is no column of the table")
+        raise UnclearName(f"{column.name!r} is not a column of the table")
 
 
 PARTS = "parts"

@@ -104,6 +104,7 @@ def _bounds(place: exp.Table, schema: TableSchema) -> Iterator[Bound]:
 
 def _bound(part: exp.Expr, alias: str, alone: bool, schema: TableSchema) -> Bound | None:
     """The bounds that one condition sets on one column; None if they cannot be derived."""
+    # `5 < x` is read as `x > 5`.
     swapped = type(part) in _FLIPPED and not isinstance(part.this, exp.Column)
     column = _column(part.expression if swapped else part.this, alias, alone, schema)
     if column is None:
@@ -116,11 +117,13 @@ def _bound(part: exp.Expr, alias: str, alone: bool, schema: TableSchema) -> Boun
         case exp.Between() if not part.args.get("symmetric"):
             return _within(column.name, value(part.args["low"]), value(part.args["high"]))
         case exp.In() if part.expressions and (values := [value(each) for each in part.expressions]):
+            # One value without a bound, and any row may be equal to that one.
             known = sorted((each for each in values if each is not None), key=_order)
             return Bound(column.name, known[0], known[-1], tuple(known)) if len(known) == len(values) else None
         case _:
             kind = _FLIPPED.get(type(part)) if swapped else type(part)
             end = value(part.this if swapped else part.expression) if kind in _FLIPPED else None
+            # A strict comparison bounds as an inclusive one does: bounds choose files, and the query compares the rows again.
             low, high = kind in (exp.EQ, exp.GT, exp.GTE), kind in (exp.EQ, exp.LT, exp.LTE)
             return None if end is None else Bound(column.name, end if low else None, end if high else None)
 

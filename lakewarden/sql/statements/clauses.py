@@ -154,7 +154,7 @@ def spelled_as(table: Table, name: str, text: str | None) -> str | None:
     """The value of a partition column as Delta's log spells it.
 
     Raises:
-        InvalidArgument: it is no value of the column's type.
+        InvalidArgument: it is not a value of the column's type.
     """
     column = table.schema.column(name)
     assert column is not None, "a partition column is one of the table's"

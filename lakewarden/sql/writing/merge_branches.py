@@ -109,7 +109,7 @@ def _parts(on: exp.Expr) -> list[exp.Expr]:
 
 
 def _pair(part: exp.Expr, schema: TableSchema, names: set[str], theirs: set[str]) -> tuple[str, exp.Expr] | None:
-    """The key's column and the source's value of an equation; None if it is no such equation."""
+    """The key's column and the source's value of an equation; None if it is not such an equation."""
     if not isinstance(part, exp.EQ):
         return None
     for one, other in ((part.this.unnest(), part.expression), (part.expression.unnest(), part.this)):

@@ -48,6 +48,7 @@ class Merging:
         target, key = self.target, list(self.target.schema.primary_key)
         read, extra = {target.table.name: live}, {SOURCE: source}
         found = [(branch, select.run(self.context, branch.query, read, extra)) for branch in self.branches]
+        # A DELETE of all that match may match a row several times: it goes once, whichever row of the source says so.
         matched = [
             each.keys(target, rows)
             for each, rows in found

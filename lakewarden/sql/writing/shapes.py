@@ -22,10 +22,10 @@ ColumnsOf = Callable[[exp.Table], Container[str] | None]
 
 
 def columns_in(part: exp.Expr, names: Container[str], columns: Container[str], columns_of: ColumnsOf) -> Iterator[str]:
-    """Returns names in lower case. What is no known column of the table is returned as it is written.
+    """Returns names in lower case. What is not a known column of the table is returned as it is written.
 
     Args:
-        part: an expression that is no part of another one.
+        part: an expression that is not part of another one.
         names: those of the table, by which it may be qualified.
         columns: the table's.
     """

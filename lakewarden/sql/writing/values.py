@@ -132,7 +132,7 @@ def rows_of_values(context: Context, values: exp.Values, columns: Sequence[Schem
 
 def fitting(column: SchemaColumn, value: object) -> object:
     """Converts a number for a column of DOUBLE, as far as any is exact there, and a whole one for a column of whole numbers,
-    however it is written; and the texts that answers in JSON have for what is no number there.
+    however it is written; and the texts that answers in JSON have for what is not a number there.
     """
     if column.type.name in FLOATING and isinstance(value, str):
         return NOT_FINITE.get(value, value)

@@ -44,7 +44,7 @@ def upto_of_rows(seqs: Iterable[int], limit: int, end: int) -> int:
 
 
 def ends_of_parts(ranges: Sequence[RowRange], part_bytes: int) -> Iterator[int]:
-    """The last `_seq` of each part but the last one: whole chunks of about so many bytes.
+    """The last `_seq` of each part but the last one: whole chunks of about this many bytes.
 
     Args:
         ranges: of one user, ascending.
@@ -193,7 +193,7 @@ class ChangeFeed:
         return found
 
     def divided(self, after: int, upto: int, part_bytes: int) -> list[int]:
-        """The `_seq` at which each part ends, where the changes are divided into parts of about so many bytes of the log: one
+        """The `_seq` at which each part ends, where the changes are divided into parts of about this many bytes of the log: one
         after the other, the changes of the parts are those of the whole. Raises as `changes`."""
         table = self.table()
         trail = self._trail(table, after)

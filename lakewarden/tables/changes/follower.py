@@ -234,7 +234,7 @@ class Follower:
                 continue
 
     def _since(self, table: Table, seq: int) -> list[Event]:
-        """From a single trail: the rows as of then, and what came after."""
+        """From a single trail: the rows at that moment, and what came after."""
         attempts = self._reads(table)
         while True:
             attempts.next()
@@ -348,7 +348,7 @@ class Follower:
 
 
 def _first_chunks(ranges: tuple[RowRange, ...], most: int | None) -> tuple[RowRange, ...]:
-    """The first chunks, of at most so many bytes together; at least one, where there is one."""
+    """The first chunks, of at most this many bytes together; at least one, where there is one."""
     if most is None:
         return ranges
     ends = accumulate(each.length for each in ranges)

@@ -83,7 +83,7 @@ def appended_and_removed(before: pa.Table, rows: pa.Table) -> TypedChanges:
 
     Args:
         before: earlier rows of its log.
-        rows: ascending by `_seq`. The delete of a row that is in neither is no change, nor is a second one.
+        rows: ascending by `_seq`. The delete of a row that is in neither is not a change, nor is a second one.
     """
     both = pa.concat_tables([before, rows])
     ops, seqs = both.column(OP).to_numpy(), both.column(SEQ).to_numpy()
@@ -175,6 +175,7 @@ class ScopeReader:
             return _joined([self._of_stream(user, theirs, after) for user, theirs in scopes], rows)
         key = self.table.schema.primary_key
         complete = self.trail.complete_after(after)
+        # Also without images, where the history is not complete: `as_of` raises if changes that were asked for are gone.
         looked = [(user, theirs) for user, theirs in scopes if not complete or (images and theirs.num_rows)]
         live = [_owned(self.as_of(user, after, theirs.select(key)), theirs) for user, theirs in looked]
         if not images:

@@ -79,7 +79,7 @@ class Start:
     @classmethod
     def parse(cls, text: str) -> Start:
         """Raises:
-        InvalidArgument: it is none of these.
+        InvalidArgument: it is not one of these.
         """
         kind, _, value = text.partition(":")
         if kind in ("full", "latest") and not value:
@@ -106,7 +106,7 @@ def first_after(trail: Trail, ranges: Sequence[RowRange], where: Start, now: dat
     earliest = min([each.stored_at for each in kept] + [_micros(now - timedelta(seconds=retention_seconds))])
     if 0 < where.at < earliest and trail.forgotten > NOTHING:
         moment = (_EPOCH + timedelta(microseconds=earliest)).isoformat(timespec="milliseconds")
-        raise InvalidArgument(f"changes of then are no longer kept (log.retention_seconds): start at timestamp:{moment} or later")
+        raise InvalidArgument(f"changes of that time are no longer kept (log.retention_seconds): start at timestamp:{moment}")
     first = next((each.first_seq for each in kept if each.stored_at >= where.at), None)
     if first is None:
         return trail.end

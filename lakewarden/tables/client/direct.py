@@ -78,7 +78,7 @@ class DirectWrites:
 
         Raises:
             ConstraintViolation: a key is there twice, or a row is outside of `within`; nothing was changed.
-            InvalidArgument: `within` is no condition on partition columns; or the table has a primary key, of which other
+            InvalidArgument: `within` is not a condition on partition columns; or the table has a primary key, of which other
                 partitions may hold the same value.
             Unsupported: the table is not SHARED.
             Conflict, NotFound, StorageUnavailable: as `DirectRun.run`; or the pending rows could not be flushed.

@@ -73,7 +73,7 @@ class FiledRows:
             raise NotFound(f"{table.name} has no file in column {column!r} of the row {dict(key)}")
         ref = FileRef.found(text)
         if ref is None:
-            raise NotFound(f"column {column!r} of the row {dict(key)} of {table.name} holds text that is no reference to a file")
+            raise NotFound(f"column {column!r} of the row {dict(key)} of {table.name} does not refer to a file")
         return where_it_lies(partial(reader.target, user), lambda target: (open_file(target, ref), True))
 
     def delete(self, key: Mapping[str, object], column: str, user: str | None) -> None:

@@ -93,7 +93,7 @@ class TableReader:
             catalog: where the scope is looked up first, if it was read just now; by default the newest.
 
         Raises:
-            SchemaChanged: a wanted name is no column's any more, or means another one.
+            SchemaChanged: a wanted name is not a column's any more, or means another one.
         """
         if self.table.schema.append_only:
             rows = self.stream(user, wanted)

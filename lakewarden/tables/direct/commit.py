@@ -176,7 +176,7 @@ class DirectCommit:
         )
 
     def _repeated(self, table: ScopeTable | None) -> DirectVersion | None:
-        """What another call of the same write left, which was told nothing, or died.
+        """What another call of the same write left, which got no answer, or died.
 
         Raises:
             FailedPrecondition: whether there is such a call is uncertain since a repair.

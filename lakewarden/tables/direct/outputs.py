@@ -205,7 +205,7 @@ def _adjacent(blocks: Iterable[ShuffleBlock]) -> Iterator[list[ShuffleBlock]]:
 
 
 def _packed(blocks: Iterable[ShuffleBlock]) -> Iterator[tuple[ShuffleBlock, ...]]:
-    """The blocks in their order, so many bytes at a time: a partition is in one pack, or in neighbours."""
+    """The blocks in their order, this many bytes at a time: a partition is in one pack, or in neighbours."""
     some, room = list[ShuffleBlock](), _TASK_BYTES
     for block in blocks:
         if some and block.end - block.start > room:

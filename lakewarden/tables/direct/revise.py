@@ -36,7 +36,7 @@ from lakewarden.tables.fanout import Run, SizedWork
 
 @dataclass(frozen=True)
 class Spread:
-    """Has tasks revise the files, where they have at least so many bytes together."""
+    """Has tasks revise the files, where they have at least this many bytes together."""
 
     run: Run
     here: Decide
@@ -101,7 +101,7 @@ class Revise:
 
 
 def _together_read(files: Iterable[DataFile], most: int) -> Iterator[tuple[DataFile, ...]]:
-    """Files of one partition, up to so many bytes or one that has more: small ones are read, and written again, together."""
+    """Files of one partition, up to this many bytes or one that has more: small ones are read, and written again, together."""
     for there in by_partition(files).values():
         yield from map(tuple, portions(there, lambda file: file.size, most))
 

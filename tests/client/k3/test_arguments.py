@@ -15,7 +15,7 @@ from lakewarden.serve.http.k3_calls import CALLS, snake
 from tests.client.k3.tables import BUCKET, COLUMNS, event, kinds, make
 
 WRONG: dict[str, Callable[[Any], object]] = {
-    "a description that is no text": lambda k3: k3.create_table(BUCKET, "new", COLUMNS, description=5),
+    "a description that is not text": lambda k3: k3.create_table(BUCKET, "new", COLUMNS, description=5),
     "keys that are no list": lambda k3: k3.create_table(BUCKET, "new", COLUMNS, merge_keys="id"),
     "partitions that are no list": lambda k3: k3.create_table(BUCKET, "new", COLUMNS, partition_columns="user_id"),
     "columns that are no objects": lambda k3: k3.create_table(BUCKET, "new", ["id"]),
@@ -23,9 +23,9 @@ WRONG: dict[str, Callable[[Any], object]] = {
     "settings that are no text": lambda k3: k3.enable_engine(BUCKET, settings={}),
     "rows that are no list": lambda k3: k3.insert(BUCKET, "given", {"id": 1}),
     "no rows": lambda k3: k3.merge(BUCKET, "given", None),
-    "a set that is no object": lambda k3: k3.update(BUCKET, "given", "event_type = 'x'", "id = 1"),
-    "a condition that is no text": lambda k3: k3.delete_rows(BUCKET, "given", ["id = 1"]),
-    "a statement that is no text": lambda k3: k3.execute(BUCKET, 5),
+    "a set that is not an object": lambda k3: k3.update(BUCKET, "given", "event_type = 'x'", "id = 1"),
+    "a condition that is not text": lambda k3: k3.delete_rows(BUCKET, "given", ["id = 1"]),
+    "a statement that is not text": lambda k3: k3.execute(BUCKET, 5),
     "columns to sort by": lambda k3: k3.optimize(BUCKET, "given", z_order_columns="id"),
     "a word for a truth": lambda k3: k3.vacuum(BUCKET, "given", dry_run="no"),
 }

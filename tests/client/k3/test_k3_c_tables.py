@@ -73,7 +73,7 @@ def test_k3_027_merge_keys_are_a_composite_key(k3: K3) -> None:
     k3.insert(BUCKET, "composite", [event(1, "c", "u")])
     found = run(k3, "SELECT user_id, event_type FROM composite ORDER BY user_id")["rows"]
     assert [(row["user_id"], row["event_type"]) for row in found] == [("u", "c"), ("v", "b")]
-    refused: Mapping[str, list[str]] = {"no column": ["nothing"], "nullable": ["event_type"], "JSON": ["doc"]}
+    refused: Mapping[str, list[str]] = {"not a column": ["nothing"], "nullable": ["event_type"], "JSON": ["doc"]}
     for why, keys in refused.items():
         with pytest.raises(InvalidArgument, match=why):
             k3.create_table(BUCKET, "bad_key", [*COLUMNS, column("doc", "JSON", nullable=False)], merge_keys=keys)

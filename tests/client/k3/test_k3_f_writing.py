@@ -36,13 +36,13 @@ def keyless(k3: K3, request: pytest.FixtureRequest) -> str:
 
 
 def logged(answer: Any, rows: int) -> str:
-    """The strategy of a write of so many rows, which is in the log and nowhere else."""
+    """The strategy of a write of this many rows, which is in the log and nowhere else."""
     assert (answer["rowsWritten"], answer["pendingDrain"], answer["version"]) == (str(rows), rows > 0, "0")
     return strategy(answer)
 
 
 def direct(k3: K3, table: str, answer: Any, rows: int, before: int) -> str:
-    """The strategy of a write of so many rows, which is the next commit."""
+    """The strategy of a write of this many rows, which is the next commit."""
     assert (answer["rowsWritten"], answer["pendingDrain"], answer["version"]) == (str(rows), False, str(before + 1))
     assert version(k3, table) == before + 1
     return strategy(answer)

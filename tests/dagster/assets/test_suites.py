@@ -156,9 +156,9 @@ def test_a_suite_is_an_object_a_value_or_a_file_as_great_expectations_saves_it(t
     [
         ("{", "Expecting property name"),
         ("[]", "no list `expectations`"),
-        ('{"expectations": [{"type": "drop_table"}]}', "is no expectation"),
+        ('{"expectations": [{"type": "drop_table"}]}', "is not an expectation"),
         ('{"expectations": [{"expectation_type": "expect_x", "kwargs": {}}]}', "a version before 1.0"),
-        ('{"expectations": ["expect_x", 7]}', "is no expectation"),
+        ('{"expectations": ["expect_x", 7]}', "is not an expectation"),
         ("[" * 100_000, "recursion"),
         (None, "No such file"),
     ],

@@ -38,7 +38,7 @@ def _file(scope: ScopeTarget, name: str) -> Path:
 
 
 def _cut(name: str, keep: int, zeros: int = 0) -> Callable[[ScopeTarget], None]:
-    """Keeps so many bytes of a file; as many zeros as a block that was never written follow."""
+    """Keeps this many bytes of a file; as many zeros as a block that was never written follow."""
 
     def damage(scope: ScopeTarget) -> None:
         path = _file(scope, name)

@@ -100,7 +100,7 @@ def test_values_are_as_they_were_written() -> None:
         (_DAY, -719_163, "column 'v', row 1: .* does not fit DATE"),
         ({"type": "array", "items": _DAY}, [-719_163], r"column 'v\[\]': .* does not fit DATE"),
         ({"type": "map", "values": _MOMENT}, {"a": 1}, r"column 'v\{\}': .* does not fit TIMESTAMP"),
-        ({"type": "array", "items": "double"}, [float("nan")], r"column 'v\[\]': nan is no number of JSON"),
+        ({"type": "array", "items": "double"}, [float("nan")], r"column 'v\[\]': nan is not a number of JSON"),
         (["int", "double", "string"], float("inf"), "column 'v'"),
         (["int", _MILLIS, "string"], 1, "a union of several types, or a record within itself, with timestamp-millis"),
         (

@@ -93,7 +93,7 @@ def _encrypted() -> bytes:
         ("a.docx", docx("<w:p>"), "XML is broken"),
         ("a.docx", docx("", head='<!DOCTYPE x [<!ENTITY a "b">]>'), "has a DTD"),
         ("a.docx", docx("<w:p>" * 2000), "nested more than 1000 deep"),
-        ("a.html", b'<meta charset="rot13">', "no encoding of text|unknown"),
+        ("a.html", b'<meta charset="rot13">', "not an encoding of text|unknown"),
         ("a.html", b"<p>\xff", "not text in utf-8"),
         ("a.txt", "a".encode("utf-16"), "not text in utf-8"),
         ("a.xls", b"", r"the name ends in .xls, and documents are pdf, docx"),

@@ -96,8 +96,8 @@ def test_nested_values_are_as_they_are() -> None:
 @pytest.mark.parametrize(
     ("values", "why"),
     [
-        (pa.array([{"x": float("nan")}]), "column 'v.x': nan is no number of JSON"),
-        (pa.array([[0.5, float("-inf")]]), r"column 'v\[\]': -inf is no number of JSON"),
+        (pa.array([{"x": float("nan")}]), "column 'v.x': nan is not a number of JSON"),
+        (pa.array([[0.5, float("-inf")]]), r"column 'v\[\]': -inf is not a number of JSON"),
         (pa.array([[("k", 1), ("k", 2)]], pa.map_(pa.string(), pa.int8())), "column 'v': a map has the key 'k' twice"),
         (pa.array([{"at": 1}], pa.struct([("at", pa.timestamp("ns"))])), "column 'v.at': .* does not fit TIMESTAMP"),
         (pa.array([{"t": 1}], pa.struct([("t", pa.time64("ns"))])), "column 'v.t': .* does not fit TIME"),

@@ -281,7 +281,7 @@ def test_a_move_that_has_switched_can_only_be_ended(lake: Lakehouse, step: str) 
 
 
 def _move_until(uri: str, step: str, scopes: int) -> None:
-    """Moves in a process that dies at a step, or after so many scopes of all steps together."""
+    """Moves in a process that dies at a step, or after this many scopes of all steps together."""
     left = scopes
 
     def one_by_one(work: Callable[[T], Steps[R]], items: Sequence[SizedWork[T]]) -> list[R]:
@@ -410,7 +410,7 @@ def test_a_reader_whose_files_vanish_reads_again(lake: Lakehouse, monkeypatch: p
 
 
 def _until(stop: threading.Event, work: Callable[[int], None], faults: list[Exception]) -> None:
-    """Does the work again and again; what a move may refuse for the moment is no fault."""
+    """Does the work again and again; what a move may refuse for the moment is not a fault."""
     for at in count(100):
         if stop.is_set():
             return

@@ -116,7 +116,7 @@ def test_a_list_is_one_parameter(ann: psycopg.Connection) -> None:
         for form in "bt":
             rows = ann.execute(asked.format(condition.format(form)), (given,), binary=form == "b").fetchall()
             assert [row[0] for row in rows] == found, (condition, form)
-    with pytest.raises(psycopg.Error, match="no value of type"):
+    with pytest.raises(psycopg.Error, match="not a value of type"):
         ann.execute(asked.format("id = ANY(%b)"), ([[1, 2], [3, 4]],))
     ann.execute("DELETE FROM notes WHERE id = ANY(%s)", ([701, 702, 703, 704],))
 

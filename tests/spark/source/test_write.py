@@ -349,7 +349,7 @@ def test_fl_062_eventual_rows_are_visible_at_once_and_end_right(lake: Lakehouse)
     writer.abort([message], 0)
     writer.commit([message], 0)
     assert found(lake, "app.hasty") == [(None, 1, "x")]
-    write(lake, "app.hasty", [{"id": 2, "text": "y"}])  # what is no stream is one call all the same
+    write(lake, "app.hasty", [{"id": 2, "text": "y"}])  # what is not a stream is one call all the same
     assert (found(lake, "app.hasty"), staged(lake, "app.hasty")) == ([(None, 1, "x"), (None, 2, "y")], 1)
 
 

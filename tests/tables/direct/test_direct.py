@@ -94,7 +94,7 @@ def test_a_run_that_lost_gives_its_rows_numbers_above_those_that_came_between(la
 def test_a_file_that_was_brought_together_with_others_meanwhile_is_read_again(
     lake: Lakehouse, board: TableClient, step: str
 ) -> None:
-    """That is no change of rows, and yet the file that the draft removes is gone."""
+    """That is not a change of rows, and yet the file that the draft removes is gone."""
     flushed(lake, board, {1: "a", 2: "b"}, {3: "c"})
     write = DirectWrite("UPDATE", Revise(setting("new", 2)), (), {"predicate": "id = 2"})
     DirectRun(lake.warehouse, board.table, write, then(step, once(lambda: lake.optimize(BOARD)))).run()

@@ -58,7 +58,7 @@ def test_an_overwrite_refuses_rows_of_other_partitions_and_conditions_on_other_c
 ) -> None:
     with pytest.raises(ConstraintViolation, match="day = 7"):
         sales.direct.overwrite([rows((5, "new", 7))], within="day = 2")
-    with pytest.raises(InvalidArgument, match="no partition column"):
+    with pytest.raises(InvalidArgument, match="not a partition column"):
         sales.direct.overwrite([], within="id = 2")
     assert len(texts(sales)) == 4
     assert not [finding.message for finding in lake.check() if "no commit names" in finding.message]

@@ -10,25 +10,13 @@ from lakewarden import Lakehouse
 from lakewarden.base.scope import TableName
 from lakewarden.errors import Conflict
 from lakewarden.tables.dynamic import StreamingWriter
+from tests.fixtures.clock import Pauses
 
 TABLE = TableName("n", "streamed")
 
 
-class Clock:
-    """A clock that only a pause moves."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-    def pause(self, seconds: float) -> None:
-        self.now += seconds
-
-
 def test_one_streaming_writer_at_a_time(lake: Lakehouse) -> None:
-    catalog, clock = lake.warehouse.catalog, Clock()
+    catalog, clock = lake.warehouse.catalog, Pauses()
     first = StreamingWriter.take(catalog, TABLE, "first", monotonic=clock, pause=clock.pause)
     with pytest.raises(Conflict, match="streaming writer already, first"):
         StreamingWriter.take(catalog, TABLE, "second", monotonic=clock, pause=clock.pause)
@@ -38,7 +26,7 @@ def test_one_streaming_writer_at_a_time(lake: Lakehouse) -> None:
 
 
 def test_a_stream_that_renews_its_lease_is_not_waited_for(lake: Lakehouse) -> None:
-    catalog, clock = lake.warehouse.catalog, Clock()
+    catalog, clock = lake.warehouse.catalog, Pauses()
     first = StreamingWriter.take(catalog, TABLE, "first", monotonic=clock, pause=clock.pause)
 
     def renewed(seconds: float) -> None:
@@ -52,7 +40,7 @@ def test_a_stream_that_renews_its_lease_is_not_waited_for(lake: Lakehouse) -> No
 
 
 def test_a_lease_that_was_renewed_while_another_slept_is_not_expired(lake: Lakehouse) -> None:
-    catalog, clock = lake.warehouse.catalog, Clock()
+    catalog, clock = lake.warehouse.catalog, Pauses()
     first = StreamingWriter.take(catalog, TABLE, "first", seconds=30, monotonic=clock, pause=clock.pause)
 
     def slept(_seconds: float) -> None:
@@ -66,7 +54,7 @@ def test_a_lease_that_was_renewed_while_another_slept_is_not_expired(lake: Lakeh
 
 
 def test_a_dead_writers_lease_is_taken_over_and_it_may_not_go_on(lake: Lakehouse) -> None:
-    catalog, clock = lake.warehouse.catalog, Clock()
+    catalog, clock = lake.warehouse.catalog, Pauses()
     dead = StreamingWriter.take(catalog, TABLE, "dead", seconds=30, monotonic=clock, pause=clock.pause)
     next_one = StreamingWriter.take(catalog, TABLE, "next", patience=60, monotonic=clock, pause=clock.pause)
     assert clock.now >= 30
@@ -78,7 +66,7 @@ def test_a_dead_writers_lease_is_taken_over_and_it_may_not_go_on(lake: Lakehouse
 
 
 def test_a_restart_of_the_same_stream_takes_its_own_at_once(lake: Lakehouse) -> None:
-    catalog, clock = lake.warehouse.catalog, Clock()
+    catalog, clock = lake.warehouse.catalog, Pauses()
     StreamingWriter.take(catalog, TABLE, "same", monotonic=clock, pause=clock.pause)
     again = StreamingWriter.take(catalog, TABLE, "same", monotonic=clock, pause=clock.pause)
     assert clock.now == 0

@@ -20,24 +20,12 @@ from lakewarden.errors import Conflict, FailedPrecondition, Unsupported
 from lakewarden.maintenance.admin import create_table
 from lakewarden.sql.results import Result
 from lakewarden.storage.location import REMOTE
+from tests.fixtures.clock import Pauses
 
 Sql = Callable[[str], list[Result]]
 
 
-class Clock:
-    """A clock that only a pause moves."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-    def pause(self, seconds: float) -> None:
-        self.now += seconds
-
-
-def lock(lake: Lakehouse, clock: Clock, acquire_seconds: float) -> CatalogLock:
+def lock(lake: Lakehouse, clock: Pauses, acquire_seconds: float) -> CatalogLock:
     settings = replace_settings(acquire_seconds)
     return CatalogLock(lake.warehouse.catalog, ObjectTurns(), settings, monotonic=clock, pause=clock.pause)
 
@@ -91,9 +79,9 @@ def test_fl_051_a_lock_is_closed_by_hand_and_by_with(lake: Lakehouse) -> None:
 
 
 def test_fl_052_holders_never_overlap_and_a_dead_one_is_replaced(lake: Lakehouse) -> None:
-    clock = Clock()
+    clock = Pauses()
     with lock(lake, clock, 5).hold("n", "e52"):
-        assert lock(lake, Clock(), 5).run_with_lock("n", "other", lambda: 1) == 1
+        assert lock(lake, Pauses(), 5).run_with_lock("n", "other", lambda: 1) == 1
         with pytest.raises(Conflict, match="could not lock"):
             lock(lake, clock, 5).run_with_lock("n", "e52", lambda: None)
     dead = lock(lake, clock, 60)._acquire("n.e52", 60)

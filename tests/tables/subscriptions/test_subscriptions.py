@@ -430,7 +430,7 @@ def test_a_version_that_a_vacuum_took_is_too_old(warehouse_uri: str) -> None:
             seqs.append(table.write(notes({1: text}), user="u").last_seq)
             lake.flush()
         lake.vacuum(NOTES, retain_hours=0, force=True, dry_run=False)
-        with pytest.raises(InvalidArgument, match="version 0, as of then, can no longer be read"):
+        with pytest.raises(InvalidArgument, match="version 0, the newest at that time, can no longer be read"):
             lake.subscribe(ALL, user="u", from_seq=seqs[0])
         with lake.subscribe(ALL, user="u", from_seq=seqs[1]) as live:
             assert live.poll() == []

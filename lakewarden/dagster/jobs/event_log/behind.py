@@ -223,6 +223,7 @@ def _behind(now: Now, known: Mapping[Scope, int], lost: frozenset[str], scope: S
         replace(booked_commit(target, commits[place], None if place else table), history=lines[place : place + SHOWN])
         for place in unbooked
     ]
+    # What waits in the log waits now: it goes with the newest event alone.
     found[0] = replace(found[0], backlog=now.backlogs.get(scope, NO_BACKLOG))
     if lost:
         return [one for one in reversed(found) if run_of(one.job_id) in lost]

@@ -45,7 +45,7 @@ def book(
     whose process died also books what that one had committed, and a step that is tried again what its first attempt had.
 
     Args:
-        preview: nothing was to change, so what failed is no fault of a scope's.
+        preview: nothing was to change, so what failed is not a fault of a scope's.
 
     Raises:
         dagster.Failure: some scopes failed; it names them. Retries are allowed if any failure may be transient.

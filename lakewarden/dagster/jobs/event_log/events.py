@@ -89,7 +89,7 @@ _IN_VAIN = [dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED]
 
 
 def is_of_the_scope(fault: Fault) -> bool:
-    """Whether the scope itself is broken: a request for the impossible, or a storage that is away, is no fault of its own."""
+    """Whether the scope itself is broken: a request for the impossible, or a storage that is away, is not a fault of its own."""
     return fault.code not in _OF_OTHERS and not fault.transient
 
 
@@ -160,7 +160,7 @@ class ScopeEvent:
 
 
 def book_events(context: dg.OpExecutionContext, mount: Mount, booked: Iterable[ScopeEvent]) -> None:
-    """Logs one event for each scope, table by table; none for a user who is no partition, and the run's log says so."""
+    """Logs one event for each scope, table by table; none for a user who is not a partition, and the run's log says so."""
     for table, of_table in groupby(sorted(booked, key=lambda one: one.table), key=lambda one: one.table):
         every = list(of_table)
         scopes = [one.report.scope for one in every if not is_key(one.report.scope.user or "")]

@@ -1,4 +1,4 @@
-"""Lists in text and binary: what is written is read again, and what is no list of one dimension is refused."""
+"""Lists in text and binary: what is written is read again, and what is not a list of one dimension is refused."""
 
 from __future__ import annotations
 
