@@ -9,6 +9,7 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Self
 
 import msgspec
 
@@ -183,7 +184,23 @@ _RESTS = 3
 """A look that takes longer than a second is followed by a rest of so many times as long."""
 
 
-class Pace(msgspec.Struct, frozen=True):
+class SensorCursor(msgspec.Struct, frozen=True):
+    """What a sensor keeps between its ticks, as JSON."""
+
+    @classmethod
+    def read(cls, text: str | None) -> Self:
+        """One that cannot be read, as of another release, begins anew: that costs one look."""
+        try:
+            return msgspec.json.decode(text or "{}", type=cls)
+        except msgspec.DecodeError:
+            return cls()
+
+    @property
+    def text(self) -> str:
+        return msgspec.json.encode(self).decode()
+
+
+class Pace(SensorCursor, frozen=True):
     """The cursor of the flush sensor."""
 
     requested: datetime | None = None
@@ -204,15 +221,3 @@ class Pace(msgspec.Struct, frozen=True):
         """Behind a look."""
         took = ended - began
         return msgspec.structs.replace(self, rests_until=ended + _RESTS * took if took > _SHORT else None)
-
-
-def read_pace(cursor: str | None) -> Pace:
-    """One that cannot be read counts as the first: the sensor looks and requests at once."""
-    try:
-        return msgspec.json.decode(cursor or "{}", type=Pace)
-    except msgspec.DecodeError:
-        return Pace()
-
-
-def cursor_of(pace: Pace) -> str:
-    return msgspec.json.encode(pace).decode()

@@ -40,7 +40,7 @@ from lakewarden.dagster.orchestration.cursors import (
     write_cursor,
 )
 from lakewarden.dagster.orchestration.evaluations import build_sensor
-from lakewarden.dagster.orchestration.flushing import LOOK_BACK, FlushBatch, FlushRun, choose, cursor_of, flush_run, read_pace
+from lakewarden.dagster.orchestration.flushing import LOOK_BACK, FlushBatch, FlushRun, Pace, choose, flush_run
 from lakewarden.dagster.orchestration.reloading import reload_or_ask
 from lakewarden.dagster.orchestration.runs import cut_off, holders, queue_sensor, under_way
 
@@ -90,12 +90,12 @@ _FEW = 50
 
 def flush_sensor(context: dg.SensorEvaluationContext, lake: Lakehouse, mount: Mount) -> dg.SensorResult | dg.SkipReason:
     """Flushes scopes whose FLUSH_POLICY is met: in batches, never an active one, failed ones with growing pauses."""
-    now, before = lake.warehouse.clock(), read_pace(context.cursor)
+    now, before = lake.warehouse.clock(), Pace.read(context.cursor)
     if before.rests(now):
         return dg.SkipReason("the last look at the log took long: the next one comes later")
     due = [one.pending for one in lake.due()]
     pace = before.looked(now, lake.warehouse.clock())
-    context.update_cursor(cursor_of(pace))
+    context.update_cursor(pace.text)
     if not due:
         return dg.SkipReason(_idle_reason(lake))
     if pace.gathers(now):
@@ -105,7 +105,7 @@ def flush_sensor(context: dg.SensorEvaluationContext, lake: Lakehouse, mount: Mo
     if not choice.batches:
         return dg.SkipReason("; ".join(filter(None, [f"{len(due)} scopes are due: {choice}", holders(context.instance)])))
     if not choice.later:
-        context.update_cursor(cursor_of(pace.with_request(now)))
+        context.update_cursor(pace.with_request(now).text)
     return dg.SensorResult(run_requests=[_request(mount, batch, lake.warehouse.settings.flush) for batch in choice.batches])
 
 

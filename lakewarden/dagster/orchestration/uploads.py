@@ -21,7 +21,7 @@ from lakewarden.dagster.assets.rules import source_key, source_uri
 from lakewarden.dagster.jobs.runs import OBJECTS, OPERATION, TABLE, UNDER_WAY, subject_tags
 from lakewarden.dagster.mount import INGEST, Mount
 from lakewarden.dagster.orchestration.evaluations import build_sensor
-from lakewarden.dagster.orchestration.flushing import LOOK_BACK, wait_after
+from lakewarden.dagster.orchestration.flushing import LOOK_BACK, SensorCursor, wait_after
 from lakewarden.dagster.orchestration.runs import shown
 from lakewarden.storage.sources import SourceObject
 
@@ -51,7 +51,7 @@ class Sums(msgspec.Struct, frozen=True):
         return sums
 
 
-class Cursor(msgspec.Struct, frozen=True):
+class Cursor(SensorCursor, frozen=True):
     """Where a sensor has come to."""
 
     after: str = ""
@@ -64,18 +64,6 @@ class Cursor(msgspec.Struct, frozen=True):
     """Of the last round that was completed."""
     reported: str = ""
     """Which new objects were reported last, so that they are reported once."""
-
-
-def read_cursor(text: str | None) -> Cursor:
-    """One that another release wrote, and this does not read, begins anew: a round costs little."""
-    try:
-        return msgspec.json.decode(text or "{}", type=Cursor)
-    except msgspec.DecodeError:
-        return Cursor()
-
-
-def write_cursor(cursor: Cursor) -> str:
-    return msgspec.json.encode(cursor).decode()
 
 
 @dataclass(frozen=True)
@@ -137,18 +125,18 @@ def upload_sensor(
     waits = _why_not(context.instance, lake, mount, pipeline, failed)
     if waits:
         return dg.SkipReason(waits)
-    name, before = str(pipeline.table), read_cursor(context.cursor)
+    name, before = str(pipeline.table), Cursor.read(context.cursor)
     seen = look(lambda after: lake.pipelines.listing(name, after), before, LISTED_PER_TICK)
     new = lake.pipelines.untaken(name, seen.objects)
     if not new:
-        context.update_cursor(write_cursor(seen.cursor))
+        context.update_cursor(seen.cursor.text)
         return dg.SkipReason(f"nothing new: looked at {len(seen.objects):,} objects in {source_uri(mount, pipeline.source)}")
     batch = _digest(new)
     whole = seen.cursor.whole if seen.is_whole else before.whole
     return dg.SensorResult(
         run_requests=[_request(pipeline, new[:OBJECTS_PER_RUN], f"{batch}-{len(failed)}")],
         asset_events=[] if batch == before.reported else [_arrival(mount, pipeline, new, whole)],
-        cursor=write_cursor(msgspec.structs.replace(before, whole=whole, reported=batch)),
+        cursor=msgspec.structs.replace(before, whole=whole, reported=batch).text,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
-from lakewarden.dagster.orchestration.uploads import LISTED_PER_TICK, Cursor, Sums, look, read_cursor, write_cursor
+from lakewarden.dagster.orchestration.uploads import LISTED_PER_TICK, Cursor, Sums, look
 from lakewarden.storage.sources import SourceObject
 from tests.fixtures.dagster import DAGSTER
 
@@ -37,7 +37,7 @@ def test_a_small_source_is_seen_whole_each_time() -> None:
     for _ in range(2):
         seen = look(bucket, cursor, 10)
         assert (keys(seen.objects), seen.is_whole) == (["a", "b"], True)
-        cursor = read_cursor(write_cursor(seen.cursor))
+        cursor = Cursor.read(seen.cursor.text)
         assert cursor.whole == Sums(2, 20, (NOW + timedelta(seconds=1)).timestamp())
 
 
@@ -68,7 +68,7 @@ def test_a_tick_over_many_objects_costs_as_over_a_few() -> None:
         listed = 0
         found = look(listing, cursor)
         assert listed <= LISTED_PER_TICK
-        assert len(write_cursor(found.cursor)) < 300
+        assert len(found.cursor.text) < 300
         seen.update(keys(found.objects))
         cursor = found.cursor
     assert (len(seen), cursor.after, cursor.greatest) == (count, "099999", "099999")
@@ -85,4 +85,4 @@ def test_a_name_behind_all_others_does_not_wait_for_the_round() -> None:
 
 
 def test_a_cursor_of_another_release_begins_anew() -> None:
-    assert read_cursor("t1:7:3") == read_cursor(None) == Cursor()
+    assert Cursor.read("t1:7:3") == Cursor.read(None) == Cursor()

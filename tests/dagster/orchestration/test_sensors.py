@@ -23,7 +23,7 @@ from lakewarden.dagster.lakehouse import resources_of
 from lakewarden.dagster.mount import Mount
 from lakewarden.dagster.orchestration import sensors
 from lakewarden.dagster.orchestration.cursors import _memory
-from lakewarden.dagster.orchestration.flushing import APART, Pace, choose, cursor_of
+from lakewarden.dagster.orchestration.flushing import APART, Pace, choose
 from lakewarden.dagster.orchestration.reloading import VARIABLE as URL
 from lakewarden.dagster.orchestration.reloading import build_catalog_sensor
 from lakewarden.dagster.orchestration.sensors import build_sensors
@@ -88,7 +88,7 @@ def test_what_becomes_due_shortly_behind_a_request_shares_the_next_one(chat: str
         [],
         "2 scopes are due: they share a run with those of the next seconds",
     )
-    later = cursor_of(Pace(requested=datetime.now(UTC) - APART))
+    later = Pace(requested=datetime.now(UTC) - APART).text
     (request,), _, _ = tick("flush_sensor", chat, instance, later)
     assert request.run_config["ops"]["flush"]["config"]["scopes"] == {MESSAGES: ["ada", "bob"]}
 
@@ -107,9 +107,9 @@ def test_batches_left_for_the_next_tick_do_not_wait(
 def test_a_sensor_rests_behind_a_long_look(chat: str, instance: dg.DagsterInstance) -> None:
     now = datetime.now(UTC)
     write(chat, "ada", 10, 11)
-    cursor = cursor_of(Pace().looked(now - timedelta(seconds=20), now))
+    cursor = Pace().looked(now - timedelta(seconds=20), now).text
     assert tick("flush_sensor", chat, instance, cursor)[1] == "the last look at the log took long: the next one comes later"
-    ended = cursor_of(Pace().looked(now - timedelta(seconds=80), now - timedelta(seconds=61)))
+    ended = Pace().looked(now - timedelta(seconds=80), now - timedelta(seconds=61)).text
     assert len(tick("flush_sensor", chat, instance, ended)[0]) == 1
     assert Pace().looked(now, now + timedelta(milliseconds=900)) == Pace(), "a short look needs no rest"
     assert len(tick("flush_sensor", chat, instance, "of another release")[0]) == 1

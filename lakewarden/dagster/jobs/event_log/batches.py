@@ -29,9 +29,8 @@ AssetEvent = dg.AssetMaterialization | dg.AssetObservation
 
 def log_events(context: dg.OpExecutionContext, events: Sequence[AssetEvent], new_id: NewId = random_id) -> None:
     """Logs events of *one* asset: Postgres storage records the newest event only for the asset of a batch's last event."""
-    from lakewarden.dagster.jobs.event_log.packed_storage import (
-        relaxed,
-    )  # imports SQLAlchemy, which loading the definitions does not need
+    # Here, since it imports SQLAlchemy, which loading the definitions does not need.
+    from lakewarden.dagster.jobs.event_log.packed_storage import relaxed
 
     os.environ.setdefault(VARIABLE, str(BATCH))
     with relaxed(context.instance.event_log_storage, context.run_id):
