@@ -113,6 +113,7 @@ _Bounds = tuple[str, str] | None
 """Lower and upper bound as JSON text; None where there is none to give."""
 
 _quoted = json.JSONEncoder(ensure_ascii=False).encode
+_name = lru_cache(maxsize=4096)(_quoted)
 
 
 def stats_text(rows: int, columns: Iterable[ColumnFacts]) -> str:
@@ -130,11 +131,6 @@ def stats_text(rows: int, columns: Iterable[ColumnFacts]) -> str:
         f'{{"numRecords":{rows},"minValues":{{{",".join(low)}}},"maxValues":{{{",".join(high)}}},'
         f'"nullCount":{{{",".join(nulls)}}}}}'
     )
-
-
-@lru_cache(maxsize=4096)
-def _name(column: str) -> str:
-    return _quoted(column)
 
 
 def _whole(low: int, high: int) -> _Bounds:

@@ -154,9 +154,9 @@ class _Scan:
 
     def _final(self, order: Sequence[exp.Ordered]) -> Callable[[Sequence[str], Sequence[str]], exp.Select]:
         def final(_types: Sequence[str], result: Sequence[str]) -> exp.Select:
-            made = exp.select(*(_cast(_column(f"c{number}"), kind) for number, kind in enumerate(result)))
+            made = exp.select(*(_cast(exp.column(f"c{number}"), kind) for number, kind in enumerate(result)))
             made = made.from_(exp.to_table(PARTS))
-            _sort(made, order, [_column(f"c{len(result) + number}") for number in range(len(order))])
+            _sort(made, order, [exp.column(f"c{len(result) + number}") for number in range(len(order))])
             return _cut(made, self.select)
 
         return final
@@ -180,7 +180,7 @@ class _Groups:
         shown = [self.names.plain(part) for part in select.expressions]
         order = self.names.order(select)
         condition = None if having is None else self.names.resolved(having.this)
-        places: dict[exp.Expr, exp.Expr] = {key: _column(f"k{number}") for number, key in enumerate(keys)}
+        places: dict[exp.Expr, exp.Expr] = {key: exp.column(f"k{number}") for number, key in enumerate(keys)}
         for part in (*shown, *([] if condition is None else [condition]), *(each.this for each in order)):
             for call in aggregates(part):
                 places.setdefault(call, self._combined(call))
@@ -211,7 +211,7 @@ class _Groups:
             made = exp.select(*(_cast(_replaced(part, known), kind) for part, kind in zip(shown, result, strict=True)))
             made = made.from_(exp.to_table(PARTS))
             if keys:
-                made.set("group", exp.Group(expressions=[_column(f"k{number}") for number in range(len(keys))]))
+                made.set("group", exp.Group(expressions=[exp.column(f"k{number}") for number in range(len(keys))]))
             if condition is not None:
                 made.set("having", exp.Having(this=_replaced(condition, known)))
             _sort(made, order, [_replaced(each.this, known) for each in order])
@@ -240,7 +240,7 @@ class _Groups:
     def _part(self, call: exp.Expr) -> exp.Expr:
         if call not in self.calls:
             self.calls.append(call)
-        return _column(f"p{self.calls.index(call)}")
+        return exp.column(f"p{self.calls.index(call)}")
 
 
 def _replaced(part: exp.Expr, places: Mapping[exp.Expr, exp.Expr]) -> exp.Expr:
@@ -274,10 +274,6 @@ def _with_types(place: exp.Expr, whole: Mapping[str, str]) -> exp.Expr:
 def _cast(part: exp.Expr, kind: str) -> exp.Expr:
     """To a type by DuckDB's own name of it."""
     return exp.Cast(this=part, to=exp.DataType(this=exp.DType.USERDEFINED, kind=kind))
-
-
-def _column(name: str) -> exp.Column:
-    return exp.column(name)
 
 
 def _sort(made: exp.Select, order: Sequence[exp.Ordered], by: Sequence[exp.Expr]) -> None:
