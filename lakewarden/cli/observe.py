@@ -11,7 +11,7 @@ import typer
 
 from lakewarden.catalog.model import Table
 from lakewarden.cli.context import Invocation, invocation
-from lakewarden.cli.output import Row, cell
+from lakewarden.cli.output import Row, cell, row_of
 from lakewarden.errors import ScopesFailed
 
 if TYPE_CHECKING:
@@ -68,19 +68,19 @@ def status(
     call = invocation(context)
     with call.lake("status") as lake:
         if call.as_json and not everything:
-            call.emit([_flat(cell(one)) for one in lake.status(limit)], empty="")
+            call.emit([row_of(one) for one in lake.status(limit)], empty="")
             return
         found = lake.overview(limit if call.as_json else _SHOWN if limit is None else limit)
         topics = [_topic_row(each) for each in lake.topics.relay_status_of_every()]
         fleet = lake.fleet(found) if call.as_json else None
-    scopes = [_flat(cell(one)) for one in found.scopes]
+    scopes = [row_of(one) for one in found.scopes]
     if fleet is not None:
-        rows = {one.name: _flat(cell(table_row(one))) for one in fleet.tables}
+        rows = {one.name: row_of(table_row(one)) for one in fleet.tables}
         first, *others = [rows[one.table] for one in found.tables if one.table in rows] or [{}]
         whole = [{**first, "warehouse": cell(warehouse_row(fleet))}] if first else []
         call.emit([*whole, *others, *scopes, *topics], empty="")
         return
-    tables = [_flat(cell(one)) for one in found.tables]
+    tables = [row_of(one) for one in found.tables]
     if tables:
         call.emit(tables, empty="", columns=_IN_TABLES)
     if topics:
@@ -115,7 +115,7 @@ def history(
     with call.lake("history") as lake:
         entries = lake.table(table).history(user=user, limit=limit, before_version=before_version)
     shown = ("version", "timestamp", "operation", "parameters", "operation_metrics")
-    rows = [_flat(cell(entry)) for entry in entries]
+    rows = [row_of(entry) for entry in entries]
     call.emit(rows, empty="no commits", columns=shown)
 
 
@@ -148,7 +148,7 @@ def check(
         return
     with call.lake("check") as lake:
         findings = lake.check(storage, quick=quick)
-    call.emit([_flat(cell(finding)) for finding in findings], empty="nothing to check")
+    call.emit([row_of(finding) for finding in findings], empty="nothing to check")
     bad = [finding for finding in findings if not finding.passed]
     if bad:
         first = f"{bad[0].subject}: {bad[0].message}"
@@ -158,15 +158,10 @@ def check(
 def _check_storages(call: Invocation, storage: str | None) -> None:
     with call.lake("check") as lake:
         found = lake.health(storage)
-    call.emit([_flat(cell(one)) for one in found], empty="nothing to check")
+    call.emit([row_of(one) for one in found], empty="nothing to check")
     ill = [one for one in found if one.status != "healthy"]
     if ill:
         raise ScopesFailed("STORAGE_UNAVAILABLE", f"storage {ill[0].storage_id} is {ill[0].status}: {ill[0].error}")
-
-
-def _flat(value: object) -> Row:
-    assert isinstance(value, dict), "a dataclass becomes an object"
-    return value
 
 
 def tables(
