@@ -32,6 +32,11 @@ def by_name(name: str, number: int) -> str:
     return in_units(number) if _BYTES.search(name) else str(number)
 
 
+def number_of(number: int, noun: str) -> str:
+    """`1 scope`, `1,234 scopes`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 # Reads a length of time such as `7 d` or `500 ms`, and writes one.
 _FORM = re.compile(r"(\d{1,9})\s*([a-z]*)")
 _TIMES = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Literal
 
 import msgspec
@@ -366,17 +367,19 @@ class ServeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ] = 320
 
 
+_PRICE = partial(Meta, ge=0, le=1_000_000)
+
+
 class PricesSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     write_requests: Annotated[
         float,
-        Meta(
-            ge=0,
+        _PRICE(
             description="Dollars of a thousand requests that create, replace or list objects: what the figures of the fleet count"
             " with. Requests that delete are free, and on a disk all are.",
         ),
     ] = 0.005
-    read_requests: Annotated[float, Meta(ge=0, description="Dollars of a thousand requests that read objects.")] = 0.0004
-    gb_month: Annotated[float, Meta(ge=0, description="Dollars of a gigabyte (10^9 bytes) that is stored for a month.")] = 0.023
+    read_requests: Annotated[float, _PRICE(description="Dollars of a thousand requests that read objects.")] = 0.0004
+    gb_month: Annotated[float, _PRICE(description="Dollars of a gigabyte (10^9 bytes) that is stored for a month.")] = 0.023
     gb_read: Annotated[
-        float, Meta(ge=0, description="Dollars of a gigabyte that leaves the store; 0 for machines in the bucket's region.")
+        float, _PRICE(description="Dollars of a gigabyte that leaves the store; 0 for machines in the bucket's region.")
     ] = 0.0

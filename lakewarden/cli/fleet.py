@@ -17,9 +17,6 @@ from lakewarden.errors import ScopesFailed
 if TYPE_CHECKING:
     from lakewarden.maintenance.planning.fleet import Fleet
 
-_PAGE = Path("fleet.html")
-_ADDRESS = "LAKEWARDEN_DAGSTER_URL"
-
 
 def register(app: typer.Typer) -> None:
     for command in (report, metrics, maintain):
@@ -28,7 +25,7 @@ def register(app: typer.Typer) -> None:
 
 def report(
     context: typer.Context,
-    out: Path = typer.Option(_PAGE, help="The file; - writes the page to standard output."),
+    out: Path = typer.Option("fleet.html", help="The file; - writes the page to standard output."),
 ) -> None:
     """Write a page that shows how all tables are, what the last week did, and what maintenance would cost now.
 
@@ -38,7 +35,7 @@ def report(
 
     call = invocation(context)
     found = _fleet(call)
-    page = fleet_page(found, os.environ.get(_ADDRESS) or UI)
+    page = fleet_page(found, os.environ.get("LAKEWARDEN_DAGSTER_URL") or UI)
     if str(out) == "-":
         sys.stdout.write(page)
         return

@@ -19,7 +19,10 @@ def fleet_served(warehouse: str, host: str, port: int, dagster: str) -> Iterator
     Args:
         dagster: the address of Dagster's pages, to whose forms links lead.
     """
-    server = _listening(warehouse, host, port, dagster)
+    try:
+        server = _Server(warehouse, host, port, dagster)
+    except (OSError, OverflowError):
+        server = _Server(warehouse, host, 0, dagster)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.2}, daemon=True)
     thread.start()
     shown = "127.0.0.1" if host == "0.0.0.0" else host
@@ -29,13 +32,6 @@ def fleet_served(warehouse: str, host: str, port: int, dagster: str) -> Iterator
         server.shutdown()
         server.server_close()
         thread.join()
-
-
-def _listening(warehouse: str, host: str, port: int, dagster: str) -> _Server:
-    try:
-        return _Server(warehouse, host, port, dagster)
-    except (OSError, OverflowError):
-        return _Server(warehouse, host, 0, dagster)
 
 
 class _Server(ThreadingHTTPServer):

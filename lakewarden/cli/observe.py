@@ -245,6 +245,7 @@ def warehouse_row(fleet: Fleet) -> dict[str, Figure]:
         "planned": _planned(fleet.planned),
         "debt": _debt(fleet.debt),
         "week": _week(fleet.week),
+        "jobs_unread": fleet.jobs_unread,
         "surveys": [msgspec.to_builtins(one) | {"at": one.looked_at} for one in fleet.surveys],
         "schedules": [msgspec.to_builtins(one) | {"last_at": one.last_time} for one in fleet.schedules],
         "schedules_at": fleet.schedules_at,

@@ -50,7 +50,7 @@ def cell(value: object) -> Cell:
 
 
 def row_of(value: object) -> Row:
-    """A dataclass as one object."""
+    """A dataclass or mapping as one object."""
     found = cell(value)
     assert isinstance(found, dict), "a dataclass becomes an object"
     return found
@@ -92,14 +92,18 @@ def write_whole(out: Path, parts: Iterable[str]) -> None:
     Raises:
         InvalidArgument: there is no such directory, or it cannot be written.
     """
-    beside = out.with_name(f".{out.name}.{os.getpid()}")
+    place = Path(os.path.realpath(out))  # what a link leads to
+    beside = place.parent / f".{place.name}.{os.getpid()}"
+    if place.exists() and not place.is_file():  # root would replace a device
+        raise InvalidArgument(f"cannot write {out}: it is no file")
     try:
         with beside.open("w", encoding="utf-8") as file:
             file.writelines(parts)
-        beside.replace(out)
+        beside.replace(place)
     except OSError as error:
-        beside.unlink(missing_ok=True)
         raise InvalidArgument(f"cannot write {out}: {error.strerror}; name a file in a directory that exists") from error
+    finally:
+        beside.unlink(missing_ok=True)
 
 
 def printable(text: str) -> str:

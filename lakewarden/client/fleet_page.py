@@ -12,7 +12,7 @@ from typing import get_args
 
 from jinja2 import Environment, StrictUndefined, Template
 
-from lakewarden.base.quantities import in_units, lasting
+from lakewarden.base.quantities import in_units, lasting, number_of
 from lakewarden.base.scope import Scope
 from lakewarden.catalog.state.fleet_days import WEEK, FleetDay, WorstTable
 from lakewarden.catalog.state.floor_summaries import FILE_COUNTS, FILE_SIZES
@@ -90,10 +90,6 @@ def _moment(at: datetime) -> str:
     return f"{at.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
 
 
-def _scopes(count: int) -> str:
-    return f"{count:,} {'scope' if count == 1 else 'scopes'}"
-
-
 @cache
 def _template() -> Template:
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
@@ -103,7 +99,7 @@ def _template() -> Template:
         "dollars": _dollars,
         "moment": _moment,
         "number": "{:,}".format,
-        "scopes": _scopes,
+        "number_of": number_of,
         "week": _week_of,
         "whose": _whose,
         "tone": _TONES.get,
@@ -144,13 +140,10 @@ def sparkline(days: Sequence[FleetDay], name: str, today: date, *, worst: bool) 
     if not known:
         return None
     most = max(value for _, _, value in known) or 1
-    places = [(_across(at), _HEIGHT - _EDGE - (_HEIGHT - 2 * _EDGE) * value / most) for at, _, value in known]
+    step = (_WIDTH - 2 * _EDGE) / (WEEK - 1)
+    places = [(_EDGE + step * at, _HEIGHT - _EDGE - (_HEIGHT - 2 * _EDGE) * value / most) for at, _, value in known]
     said = ", ".join(f"{day[5:]}: {value:,}" for _, day, value in known)
     return Sparkline(" ".join(f"{x:.1f},{y:.1f}" for x, y in places), places[-1], said)
-
-
-def _across(at: int) -> float:
-    return _EDGE + (_WIDTH - 2 * _EDGE) * at / (WEEK - 1)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ behind, and the maintenance of `CADENCES`, each once for each of its times, whoe
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from itertools import islice
@@ -207,8 +207,7 @@ def _planned(count: int, reason: str) -> DueAction:
 
 def _done(reports: Sequence[ScopeReport]) -> DueAction:
     counts = Counter(report.outcome for report in reports)
-    faults: Iterator[ScopeReport] = (report for report in reports if report.fault)
-    first = next(faults, None)
+    first = next((report for report in reports if report.fault), None)
     worked = counts["done"] + counts["failed"] + counts["planned"]
     found = _came(worked, counts["failed"], first.reason if first else "")
     return found if first is None or first.fault is None else replace(found, code=first.fault.code)

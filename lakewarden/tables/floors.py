@@ -12,10 +12,10 @@ from lakewarden.base.clock import to_millis
 from lakewarden.base.connection import StorageRoot
 from lakewarden.base.threads import at_once
 from lakewarden.catalog.report import ScopeReport
-from lakewarden.catalog.state.fleet_days import remove_days
+from lakewarden.catalog.state.fleet_days import ROOT
 from lakewarden.catalog.state.floor import RECENT_SECONDS, Floor, floor_at
 from lakewarden.catalog.state.floor_entries import NO_TABLE, NOTHING, FloorLocation, KnownState, UpkeepNote, absent
-from lakewarden.catalog.state.floor_summaries import remove_totals, remove_whole
+from lakewarden.catalog.state.floor_summaries import TOTALS, WHOLE
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.errors import Corrupt, LakewardenError, StorageRefused, StorageUnavailable
 from lakewarden.log.logs import reader_of
@@ -175,8 +175,8 @@ def remove_floors(floor: FloorLocation, roots: Iterable[StorageRoot]) -> None:
         with suppress(StorageUnavailable, StorageRefused):
             floor_at(FloorLocation.on_storage(root.location, floor.table_id)).remove()
     floor_at(floor).remove()
-    for remove in (remove_whole, remove_totals, remove_days):
-        remove(open_store(floor.location), floor.table_id)
+    state = open_store(floor.location)
+    state.delete([key for family in (WHOLE, TOTALS, ROOT) for key in state.keys(f"{family}/{floor.table_id}")])
 
 
 @dataclass(frozen=True)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 
 from lakewarden import Lakehouse
 from lakewarden.cli.main import main as run
+from lakewarden.cli.output import write_whole
 from tests.fixtures.lakes import NOTES, make_notes, notes
 
 pytestmark = pytest.mark.disk
@@ -50,6 +52,27 @@ def test_a_report_is_one_file_and_writes_nothing_else(
 def test_a_file_that_cannot_be_written_is_one_line(warehouse: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["report", "--warehouse", warehouse, "--out", "/nowhere/page.html"]) == 1
     assert capsys.readouterr().err.startswith("INVALID_ARGUMENT: cannot write /nowhere/page.html: No such file or directory")
+
+
+@pytest.mark.parametrize("out", ["/", "", "directory", "fifo"])
+def test_what_is_no_file_is_refused_and_stays(
+    warehouse: str, out: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    os.mkfifo("fifo")
+    Path("directory").mkdir()
+    assert main(["report", "--warehouse", warehouse, "--out", out]) == 1
+    assert ": it is no file" in capsys.readouterr().err
+    assert (Path("fifo").is_fifo(), Path("directory").is_dir()) == (True, True)
+
+
+def test_a_link_stays_and_nothing_is_left_of_what_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "page").symlink_to(tmp_path / "kept")
+    write_whole(tmp_path / "page", "text")
+    with pytest.raises(UnicodeEncodeError):
+        write_whole(tmp_path / "page", "\ud800")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["kept", "page"]
+    assert ((tmp_path / "page").is_symlink(), (tmp_path / "kept").read_text()) == (True, "text")
 
 
 def test_metrics_are_printed_or_replace_a_file(warehouse: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
 import msgspec
 
 from lakewarden.base.clock import from_millis, to_millis
-from lakewarden.catalog.state.job import Job
+from lakewarden.catalog.state.job import Job, add
 from lakewarden.errors import Corrupt
 from lakewarden.storage.objects import Missing, ObjectStore
 
@@ -28,6 +28,10 @@ KEPT_DAYS = 30
 
 LATE = timedelta(minutes=10)
 """How much later than another a job may show that ended before it: clocks differ, and a commit of both is no one step."""
+
+
+Millis = Annotated[int, msgspec.Meta(ge=0, lt=to_millis(datetime(9999, 12, 31, tzinfo=UTC)))]
+"""A moment in milliseconds that there can be: what is kept with another cannot be read."""
 
 
 class TableLook(msgspec.Struct, frozen=True):
@@ -52,7 +56,7 @@ class FleetDay(msgspec.Struct, frozen=True):
     """One day of one table. Times in milliseconds; `day` as `2026-11-27`, in UTC."""
 
     day: str
-    looked_at: int = 0
+    looked_at: Millis = 0
     """0 where no schedule looked that day."""
     look: TableLook = TableLook()
     """The newest one."""
@@ -60,9 +64,9 @@ class FleetDay(msgspec.Struct, frozen=True):
     """The most of each number that a look of the day found."""
     ever: dict[str, dict[str, int]] = {}
     """What was done since the first day that was kept, by operation."""
-    counted_to: int = 0
+    counted_to: Millis = 0
     """When the last job ended that is counted."""
-    seen_to: int = 0
+    seen_to: Millis = 0
     """When the store was last written for a job that was looked at."""
     recent: dict[str, int] = {}
     """Those of the counted jobs that ended within `LATE` before the last one, and when."""
@@ -86,7 +90,7 @@ class ScheduleStanding(msgspec.Struct, frozen=True):
     every: str
     """A cron expression, or seconds as `30 s`."""
     on: bool
-    last_at: int = 0
+    last_at: Millis = 0
     last: str = ""
     """What came of it: `started a run`, `failed`."""
 
@@ -96,7 +100,7 @@ class ScheduleStanding(msgspec.Struct, frozen=True):
 
 
 class _Schedules(msgspec.Struct, frozen=True):
-    at: int
+    at: Millis
     schedules: list[ScheduleStanding]
 
 
@@ -150,11 +154,6 @@ def expire_days(state: ObjectStore, table_id: str, days: Sequence[FleetDay], tod
     state.delete([f"{ROOT}/{table_id}/{day}" for day in old[:-1]])
 
 
-def remove_days(state: ObjectStore, table_id: str) -> None:
-    """Forgets a dropped table."""
-    state.delete([found.key for found in state.list(f"{ROOT}/{table_id}")])
-
-
 def looked(days: Sequence[FleetDay], look: TableLook, now: datetime) -> list[FleetDay]:
     """The days with a look of now."""
     before = _on(days, now.astimezone(UTC).date())
@@ -181,21 +180,18 @@ def _with(days: list[FleetDay], job: Job, ended: datetime, amounts: Mapping[str,
     one = days[-1]
     counted_to = max(one.counted_to, to_millis(ended))
     recent = {**one.recent, job.job_id: to_millis(ended)}
-    more = dict(amounts) | {"jobs": 1} | ({"retries": job.retry_count} if job.retry_count else {})
+    total = dict(one.ever.get(job.job_type, {}))
+    add(total, dict(amounts) | {"jobs": 1} | ({"retries": job.retry_count} if job.retry_count else {}))
     return [
         *days[:-1],
         msgspec.structs.replace(
             one,
-            ever={**one.ever, job.job_type: _sum(one.ever.get(job.job_type, {}), more)},
+            ever={**one.ever, job.job_type: total},
             counted_to=counted_to,
             # What falls out of it counts by `counted_to` from now on.
             recent={name: at for name, at in recent.items() if at > counted_to - _LATE_MILLIS},
         ),
     ]
-
-
-def _sum(done: Mapping[str, int], more: Mapping[str, int]) -> dict[str, int]:
-    return {name: done.get(name, 0) + more.get(name, 0) for name in {**done, **more}}
 
 
 def _on(days: Sequence[FleetDay], day: date) -> list[FleetDay]:
@@ -241,8 +237,7 @@ class SurveySums(msgspec.Struct, frozen=True):
 
     place: str
     """Its URI; users in it stand by keyed hash."""
-    at: int
-    """Milliseconds."""
+    at: Millis
     tables: dict[str, int] = {}
     """By verdict."""
     damage: dict[str, int] = {}

@@ -156,13 +156,9 @@ def find_totals(state: ObjectStore, table_id: str, scan: FloorScan) -> Totals | 
 
 def keep_totals(state: ObjectStore, table_id: str, scan: FloorScan, totals: Totals) -> None:
     """Replaces the table's sums by these."""
-    remove_totals(state, table_id)
+    state.delete(state.keys(f"{TOTALS}/{table_id}"))
     with suppress(AlreadyThere):  # another process added them up too
         state.create(_totals_key(table_id, scan), json.dumps(asdict(totals)).encode())
-
-
-def remove_totals(state: ObjectStore, table_id: str) -> None:
-    state.delete([found.key for found in state.list(f"{TOTALS}/{table_id}")])
 
 
 def _totals_key(table_id: str, scan: FloorScan) -> str:
@@ -207,14 +203,10 @@ def earlier_whole(state: ObjectStore, table_id: str) -> Whole | None:
 
 def keep_whole(state: ObjectStore, table_id: str, registry: str, whole: Whole) -> None:
     """Replaces the table's notes by this one."""
-    remove_whole(state, table_id)
+    state.delete(state.keys(f"{WHOLE}/{table_id}"))
     said = {"users": whole.users, "registry": sorted(whole.registry), "objects": sorted(whole.objects)}
     with suppress(AlreadyThere):  # another process compared them too
         state.create(_whole_key(table_id, registry), json.dumps(said).encode())
-
-
-def remove_whole(state: ObjectStore, table_id: str) -> None:
-    state.delete([found.key for found in state.list(f"{WHOLE}/{table_id}")])
 
 
 def _read(state: ObjectStore, key: str) -> Whole | None:

@@ -13,6 +13,8 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Literal
 
+import msgspec
+
 from lakewarden.base.clock import Clock, NewId, to_millis
 from lakewarden.catalog.operations import SPECS, Operation
 from lakewarden.catalog.report import ScopeReport
@@ -157,8 +159,9 @@ def decode(key: str, text: bytes) -> Job:
     try:
         content = json.loads(text)
         moments = {name: content.get(name) and datetime.fromisoformat(content[name]) for name in _MOMENTS}
-        return Job(**{**content, **moments})
-    except (ValueError, KeyError, TypeError) as error:
+        work = msgspec.convert(content.get("work", {}), dict[str, dict[str, int]])
+        return Job(**{**content, **moments, "work": work})
+    except (ValueError, KeyError, TypeError, AttributeError, msgspec.ValidationError) as error:
         raise Corrupt(f"the job {key} can't be read: {text[:80]!r}") from error
 
 

@@ -13,9 +13,10 @@ from lakewarden.base.threads import at_once
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.catalog.operations import SPECS
 from lakewarden.catalog.state.failed_checks import EXPECTATION, StandingFailure
+from lakewarden.catalog.target import ScopeTarget
 from lakewarden.errors import Corrupt
 from lakewarden.log.position import NOTHING
-from lakewarden.maintenance.check.memory import BROKEN, named
+from lakewarden.maintenance.check.memory import BROKEN, named, nameless
 from lakewarden.maintenance.plans.census import users_of
 from lakewarden.tables.warehouse import Warehouse
 
@@ -75,9 +76,10 @@ class BrokenScopes:
     def _broken(self, scope: Scope, failure: StandingFailure) -> BrokenScope:
         mark = self.warehouse.erasures.mark(scope.user or "")
         cause = self.warehouse.failed_checks.cause(self.table.id, mark, failure)
-        said = named(cause.reason, self.warehouse.bare_target(self.catalog, self.table, scope.user)) or f"it is {cause.code}"
+        target = self.warehouse.bare_target(self.catalog, self.table, scope.user)
+        said = named(cause.reason, target) or f"it is {cause.code}"
         what = f"{failure.check} failed" if failure.check in SPECS else f"failed check {failure.check}"
-        command, kind = command_for(scope, failure.check, cause.code), _VARIES.sub("#", cause.reason)
+        command, kind = command_for(scope, failure.check, cause.code), kind_of(cause.reason, target)
         return BrokenScope(scope, failure.check, cause.code, f"{what}: {said}", command, kind)
 
 
@@ -92,6 +94,11 @@ def _standing(
             flushed = NOTHING if known is None else known.watermark
     left = [each for each in found if each.check != "flush" or each.version >= flushed]
     return sorted(left, key=lambda each: each.at)
+
+
+def kind_of(reason: str, target: ScopeTarget) -> str:
+    """The reason without what differs from scope to scope."""
+    return _VARIES.sub("#", nameless(reason, target) or reason)
 
 
 def command_for(scope: Scope, check: str, code: str) -> str:

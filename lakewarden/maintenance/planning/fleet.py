@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 
+from lakewarden.base.quantities import number_of
 from lakewarden.base.setting_sections import PricesSettings
 from lakewarden.catalog.state.fleet_days import FleetDay, ScheduleStanding, SurveySums, TableLook
 from lakewarden.catalog.state.floor_summaries import RewriteSum
@@ -155,6 +156,8 @@ class Fleet:
     prices: PricesSettings
     surveys: tuple[SurveySums, ...] = ()
     """Of tables that others wrote, by place: what the last survey of each found, where that is kept."""
+    jobs_unread: int = 0
+    """Jobs of the week that are not counted, as they cannot be read."""
 
     def total(self, name: str) -> int:
         """The sum of a figure of `TableLook` over all tables."""
@@ -178,8 +181,7 @@ class Fleet:
         parts = [f"{count:,} {what}" for what, count in kinds.items() if count]
         parts += [f"{errors:,} {'table that' if errors == 1 else 'tables that'} cannot be read"] if errors else []
         said = f"{', '.join(parts)}; all else well" if parts else "all well"
-        scopes = self.total("scopes")
-        return f"{scopes:,} {'scope' if scopes == 1 else 'scopes'}: {said}"
+        return f"{number_of(self.total('scopes'), 'scope')}: {said}"
 
     @property
     def is_well(self) -> bool:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
 from lakewarden.base.clock import from_millis
@@ -23,7 +24,9 @@ from lakewarden.catalog.state.fleet_days import (
     seen_until,
     survey_sums_kept,
 )
+from lakewarden.catalog.state.job import Job
 from lakewarden.catalog.state.job_log import JobLog
+from lakewarden.errors import Corrupt
 from lakewarden.maintenance.planning.fleet import Fleet, FleetTable, look_of
 from lakewarden.maintenance.planning.health import TableHealth, health_of
 from lakewarden.maintenance.planning.overview import Overview, overview
@@ -50,7 +53,7 @@ def fleet_of(warehouse: Warehouse, jobs: JobLog, seen: Overview | None = None) -
     healths = {one.table: one for one in health_of(warehouse, seen)}
     tables = [table for table in cold_tables(catalog) if table.name in healths]
     listed = warehouse.state.keys(ROOT)
-    days = _until_now(jobs, days_kept(warehouse.state, listed, [table.id for table in tables]), tables, now)
+    days, unread = _until_now(jobs, days_kept(warehouse.state, listed, [table.id for table in tables]), tables, now)
     prices, (schedules, at) = warehouse.kept_settings(catalog).prices, schedules_kept(warehouse.state, listed)
     first = (now - timedelta(days=WEEK - 1)).astimezone(UTC).date().isoformat()
 
@@ -64,7 +67,7 @@ def fleet_of(warehouse: Warehouse, jobs: JobLog, seen: Overview | None = None) -
 
     ordered = sorted(map(table_of, tables), key=lambda one: (one.rank, one.name))
     surveys = survey_sums_kept(warehouse.state, listed)
-    return Fleet(warehouse.uri, now, tuple(ordered), tuple(schedules), at, prices, tuple(surveys))
+    return Fleet(warehouse.uri, now, tuple(ordered), tuple(schedules), at, prices, tuple(surveys), unread)
 
 
 def book(warehouse: Warehouse, jobs: JobLog, healths: Sequence[TableHealth]) -> int:
@@ -75,13 +78,11 @@ def book(warehouse: Warehouse, jobs: JobLog, healths: Sequence[TableHealth]) -> 
     tables = [table for table in cold_tables(catalog) if table.name in by_name]
     kept = days_kept(warehouse.state, warehouse.state.keys(ROOT), [table.id for table in tables])
     old = [table for table in tables if _is_old(kept.get(table.id, ()), now)]
-    days = _until_now(jobs, kept, old, now) if old else {}
+    days, _ = _until_now(jobs, kept, old, now)
     for table in old:
         found = looked(days.get(table.id, ()), look_of(by_name[table.name]), now)
-        known = {one.day: one for one in kept.get(table.id, ())}
-        for one in found:
-            if known.get(one.day) != one:
-                keep_day(warehouse.state, table.id, one)
+        for one in (each for each in found if each not in kept.get(table.id, ())):
+            keep_day(warehouse.state, table.id, one)
         expire_days(warehouse.state, table.id, found, now.astimezone(UTC).date())
     return len(old)
 
@@ -90,16 +91,23 @@ def _is_old(days: Sequence[FleetDay], now: datetime) -> bool:
     return not days or now - from_millis(days[-1].looked_at) >= BOOK_EVERY or from_millis(days[-1].looked_at) > now + LATE
 
 
-def _until_now(jobs: JobLog, kept: Days, tables: Iterable[Table], now: datetime) -> dict[str, list[FleetDay]]:
-    """The days with the jobs that are not counted in them yet."""
+def _until_now(jobs: JobLog, kept: Days, tables: Iterable[Table], now: datetime) -> tuple[dict[str, list[FleetDay]], int]:
+    """The days with the jobs that are not counted in them yet, and how many jobs cannot be read."""
     since = {table.id: seen_until(kept.get(table.id, ()), now) for table in tables}
     if not since:
-        return {}
+        return {}, 0
     ended = list(jobs.ended(min(since.values())))
     seen_to = max((modified for _, modified, _ in ended), default=None)
     fresh = [read for job_id, _, read in ended if not all(_counts(kept.get(each, ()), job_id) for each in since)]
-    found = at_once(lambda read: read(), fresh)
-    return {each: counted(kept.get(each, ()), each, found, seen_to) for each in since}
+    found = at_once(_read, fresh)
+    read = [job for job in found if job is not None]
+    return {each: counted(kept.get(each, ()), each, read, seen_to) for each in since}, len(found) - len(read)
+
+
+def _read(job: Callable[[], Job]) -> Job | None:
+    with suppress(Corrupt):  # one that cannot be read keeps back none of the others; the page says how many
+        return job()
+    return None
 
 
 def _counts(days: Sequence[FleetDay], job_id: str) -> bool:

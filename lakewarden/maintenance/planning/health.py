@@ -10,12 +10,12 @@ from typing import Literal
 
 import numpy as np
 
-from lakewarden.base.quantities import lasting
+from lakewarden.base.quantities import lasting, number_of
 from lakewarden.base.scope import Scope, TableName
 from lakewarden.catalog.model import Table
 from lakewarden.catalog.state.failed_checks import StandingFailure
 from lakewarden.errors import Corrupt, LakewardenError
-from lakewarden.maintenance.planning.broken_scopes import BrokenScope, BrokenScopes, command_for, is_broken
+from lakewarden.maintenance.planning.broken_scopes import BrokenScope, BrokenScopes, command_for, is_broken, kind_of
 from lakewarden.maintenance.planning.overview import Overview, TableStatus, overview
 from lakewarden.maintenance.planning.pending import PendingScopes
 from lakewarden.maintenance.planning.status import ScopeStatus
@@ -120,21 +120,20 @@ def _with_files(found: Overview, table: Table) -> list[Trouble]:
 def _opened(found: Overview, table: Table, failed: BrokenScopes) -> list[Trouble]:
     """The scopes that were opened for this look, and are broken, which nothing had found before: a line a reason."""
     known = {scope.user for scope, _ in failed.failed}
-    by_reason: dict[tuple[str, str], list[ScopeStatus]] = {}
+    by_kind: dict[tuple[str, str], list[ScopeStatus]] = {}
     for one in found.scopes:
         if one.table == str(table.name) and one.pending_rows and one.code and one.user not in known:
-            by_reason.setdefault((one.code, one.reason), []).append(one)
-    return [
-        Trouble("broken", reason, len(some), tuple(Scope(table.name, one.user) for one in some), code, some[0].command or "")
-        for (code, reason), some in by_reason.items()
-    ]
+            target = failed.warehouse.bare_target(failed.catalog, table, one.user)
+            by_kind.setdefault((one.code, kind_of(one.reason, target)), []).append(one)
+    some = [(each[0], tuple(Scope(table.name, one.user) for one in each)) for each in by_kind.values()]
+    return [Trouble("broken", one.reason, len(scopes), scopes, one.code or "", one.command or "") for one, scopes in some]
 
 
 def _of_files(table: Table, reason: str, scopes: Sequence[ScopeStatus], count: int) -> Trouble:
     """`count`: of all that have the reason, of which `scopes` are listed."""
     most = sorted(scopes, key=lambda one: one.files or 0, reverse=True)
     examples = tuple(Scope(table.name, one.user) for one in most[:EXAMPLES])
-    return Trouble("many files", f"{reason}: up to {most[0].files} files", max(count, len(most)), examples)
+    return Trouble("many files", f"{reason}: up to {number_of(most[0].files or 0, 'file')}", max(count, len(most)), examples)
 
 
 def _health(
@@ -247,4 +246,5 @@ def _waiting(others: PendingScopes) -> Iterator[Trouble]:
     most = np.argsort(-others.rows, kind="stable")[:EXAMPLES]
     examples = list(others.taken(most))
     if examples:
-        yield Trouble("waiting", f"up to {examples[0].rows:,} rows in the log", len(others), tuple(one.scope for one in examples))
+        said = f"up to {number_of(examples[0].rows, 'row')} in the log"
+        yield Trouble("waiting", said, len(others), tuple(one.scope for one in examples))

@@ -92,9 +92,8 @@ def overview(warehouse: Warehouse, limit: int | None = None, *, keeps: bool = Tr
     tables = cold_tables(catalog)
     pending = PendingScopes.of(tables, views.sound)
     most = _OTHERS if limit is None else limit
-    parts = [
-        _Part.of(warehouse, catalog, table, 2 * most, keeps=keeps) for table in tables
-    ]  # a lost state is there again for what follows
+    # First: a lost state is there again for what follows.
+    parts = [_Part.of(warehouse, catalog, table, 2 * most, keeps=keeps) for table in tables]
     broken = tuple(BrokenScopes.of(warehouse, catalog, table) for table in tables)
     waiting = status(warehouse, catalog, pending, limit, broken, views.faults)
     room = most if limit is None else limit - len(waiting)

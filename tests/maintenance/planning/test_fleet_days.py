@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from collections.abc import Iterator
@@ -15,6 +16,8 @@ from lakewarden import Lakehouse
 from lakewarden.catalog.state import fleet_days
 from lakewarden.catalog.state.fleet_days import ScheduleStanding, keep_schedules
 from lakewarden.catalog.state.job_log import JobLog
+from lakewarden.cli.observe import warehouse_row
+from lakewarden.client.fleet_page import fleet_page
 from lakewarden.errors import Conflict
 from lakewarden.maintenance.planning.fleet import WeekWork
 from lakewarden.maintenance.planning.fleet_look import BOOK_EVERY
@@ -86,6 +89,31 @@ def test_a_day_is_kept_every_few_minutes_and_counts_each_job_once(lake: Lakehous
         clock.now += BOOK_EVERY
     (table,) = lake.fleet().tables
     assert [one["jobs"] for one in table.ever] == [5]
+
+
+@pytest.mark.parametrize("bad", [b"garbled", b"null", b'{"work": [1]}', b'{"work": {"t": {"done": "x"}}}'])
+def test_a_job_that_cannot_be_read_hides_no_other_and_is_told(lake: Lakehouse, tmp_path: Path, bad: bytes) -> None:
+    for user in ("ann", "bob"):
+        _flush(lake, user)
+    first = min(path for path in (tmp_path / "warehouse" / "_lakewarden" / "jobs").rglob("*") if path.is_file())
+    first.write_bytes(bad)
+    fleet = lake.fleet()
+    assert (fleet.week[0]["jobs"], fleet.jobs_unread, warehouse_row(fleet)["jobs_unread"]) == (1, 1, 1)
+    assert "1 job of the last week cannot be read" in fleet_page(fleet)
+    assert _book(lake) == 1
+
+
+@pytest.mark.parametrize("moment", [10**18, -1])
+def test_moments_that_cannot_be_are_as_days_that_cannot_be_read(lake: Lakehouse, moment: int) -> None:
+    _flush(lake, "ann")
+    _book(lake)
+    state = lake.warehouse.state
+    keep_schedules(state, "dagster", [ScheduleStanding("s", "sensor", "30 s", on=True)], START)
+    for key in state.keys("fleet"):
+        kept = json.loads(state.get(key))
+        state.put(key, json.dumps(kept | {name: moment for name in ("at", "seen_to") if name in kept}).encode())
+    fleet = lake.fleet()
+    assert (_flushes(lake)["jobs"], fleet.schedules) == (1, ())
 
 
 def test_a_job_that_shows_late_is_counted(lake: Lakehouse, clock: Clock) -> None:

@@ -86,7 +86,7 @@ def test_rows_of_a_table_without_an_interval_are_never_late(tmp_path: Path) -> N
         make_notes(lake, options={"FLUSH_POLICY": "rows:9"}).write(notes({1: "a"}), user="ann")
         clock.now += timedelta(days=3)
         found = looked(lake)
-    assert (found.is_late, found.worst[0].reason, found.status.oldest_pending_age) == (False, "up to 1 rows in the log", 259_200)
+    assert (found.is_late, found.worst[0].reason, found.status.oldest_pending_age) == (False, "up to 1 row in the log", 259_200)
 
 
 def test_a_storage_that_is_away_comes_first_and_has_its_name(tmp_path: Path) -> None:
@@ -106,6 +106,19 @@ def test_a_storage_that_is_away_comes_first_and_has_its_name(tmp_path: Path) -> 
         assert "storage 'far'" in found.worst[0].reason
         (tmp_path / "unmounted").rename(tmp_path / "far")
         assert looked(lake).away_scopes == 0
+
+
+def test_reasons_that_a_look_finds_are_alike_where_names_ids_and_numbers_differ(tmp_path: Path) -> None:
+    with Lakehouse.open(str(tmp_path / "warehouse")) as lake:
+        table = make_notes(lake)
+        users = ("ann", "bob", "cid")
+        for user in users:
+            table.write(notes({1: "a"}), user=user)
+        seen = overview(lake.warehouse)
+        said = {"ann": "commit 17 is cut off", "bob": "commit 4 is cut off", "cid": f"{NOTES}[cid] is gone"}
+        torn = tuple(replace(one, code="CORRUPT", reason=said[one.user or ""]) for one in seen.scopes)
+        (found,) = health_of(lake.warehouse, replace(seen, scopes=torn))
+    assert sorted((one.count, one.reason.split()[-1]) for one in found.worst) == [(1, "gone"), (2, "off")]
 
 
 @pytest.mark.parametrize("of_table", [None, "torn"])
