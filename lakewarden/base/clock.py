@@ -28,6 +28,9 @@ HELD_AT_MOST = timedelta(hours=24)
 Fences and seals, which mark an abandoned place, stay for at least twice as long."""
 
 
+CLOCKS_DIFFER = timedelta(minutes=10)
+"""By how much clocks of machines may differ. A moment further ahead is of a wrong clock: it does not say when something was."""
+
 system_clock: Clock = partial(datetime.now, UTC)
 
 
@@ -59,6 +62,16 @@ def to_millis(moment: datetime) -> int:
 def to_micros(moment: datetime) -> int:
     """Microseconds since the epoch, exactly: the unit of the write log."""
     return (moment - _EPOCH) // timedelta(microseconds=1)
+
+
+def is_ahead(moment: datetime, now: datetime) -> bool:
+    """Whether only a wrong clock can have said so by `now`."""
+    return moment > now + CLOCKS_DIFFER
+
+
+def behind(before: datetime, now: datetime) -> datetime:
+    """When something changes again: the milliseconds of its changes ascend, whatever the clocks say."""
+    return max(now, before + timedelta(milliseconds=1))
 
 
 def from_millis(millis: int) -> datetime:

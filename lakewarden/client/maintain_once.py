@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from lakewarden.base.clock import from_millis, to_millis
+from lakewarden.base.clock import from_millis, is_ahead, to_millis
 from lakewarden.catalog.changes.engines import DISABLED, is_active
 from lakewarden.catalog.changes.pipelines import live_pipelines, rule_of
 from lakewarden.catalog.model import Table
@@ -150,23 +150,27 @@ class MaintainOnce:
 
     def _scheduled(self, name: str) -> DueAction:
         """Once for each of its times: that is noted before it begins, as a schedule that failed is not started again."""
-        warehouse = self.lake.warehouse
-        known = {one.name: one for one in standings_of(warehouse.state, _OF)}
-        last = CADENCES[name].last(warehouse.clock())
-        if name in known and from_millis(known[name].last_at) >= last:
+        now = self.lake.warehouse.clock()
+        last, noted = CADENCES[name].last(now), self._known().get(name)
+        # A time that only a wrong clock can have noted would hold it back until then.
+        if noted and last <= from_millis(noted.last_at) and not is_ahead(from_millis(noted.last_at), now):
             return _planned(0, f"done for {last:%Y-%m-%d %H:%M} UTC; the next comes by {CADENCES[name].cron!r}")
         if why := self._why_not(name):
             return _planned(0, why)
         if self.dry_run:
             return _planned(1, f"due since {last:%Y-%m-%d %H:%M} UTC")
-        self._note(known, ScheduleStanding(name, _OF, CADENCES[name].cron, on=True, last_at=to_millis(last), last="began"))
+        began = ScheduleStanding(name, _OF, CADENCES[name].cron, on=True, last_at=to_millis(last), last="began")
+        self._note(began)
         done = self._maintained(name)
-        known = {one.name: one for one in standings_of(warehouse.state, _OF)}
-        self._note(known, msgspec.structs.replace(known[name], last=done.outcome))
+        self._note(msgspec.structs.replace(began, last=done.outcome))
         return done
 
-    def _note(self, known: dict[str, ScheduleStanding], one: ScheduleStanding) -> None:
-        keep_schedules(self.lake.warehouse.state, _OF, list({**known, one.name: one}.values()), self.lake.warehouse.clock())
+    def _known(self) -> dict[str, ScheduleStanding]:
+        return {one.name: one for one in standings_of(self.lake.warehouse.state, _OF)}
+
+    def _note(self, one: ScheduleStanding) -> None:
+        standings = {**self._known(), one.name: one}
+        keep_schedules(self.lake.warehouse.state, _OF, list(standings.values()), self.lake.warehouse.clock())
 
     def _why_not(self, name: str) -> str:
         catalog = self.lake.warehouse.catalog.read()

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakewarden.base.attempts import Attempts
+from lakewarden.base.clock import from_millis, is_ahead
 from lakewarden.catalog.model import Table, TableOptions
 from lakewarden.log.chunk import RowRange
 from lakewarden.log.log_reader import LogReader
@@ -62,8 +63,7 @@ def to_evict(pending: PendingRows, options: TableOptions, now: datetime) -> Expi
     Rows are removed in the order of their `_seq`: a later row stays while an earlier one does.
     """
     by_time = options.eviction_strategy in ("time_based", "hybrid") and options.ttl_seconds is not None
-    # `takewhile` and no filter: a writer's clock may run behind, and rows go in the order of their `_seq`.
-    over = list(takewhile(lambda each: is_over(each, options.ttl_seconds or 0, now), pending.ranges)) if by_time else []
+    over = _over(pending.ranges, options.ttl_seconds or 0, now) if by_time else []
     if options.eviction_strategy in ("size_based", "hybrid") and options.max_stream_size:
         # Both take from the oldest on, so the longer list has the other in it.
         over = max(over, _beyond(pending.ranges, options.max_stream_size), key=len)
@@ -76,6 +76,20 @@ def to_evict(pending: PendingRows, options: TableOptions, now: datetime) -> Expi
         sum(each.length for each in whole),
         end_of(position_of(whole[-1].last_seq)),
     )
+
+
+def _over(ranges: tuple[RowRange, ...], ttl_seconds: int, now: datetime) -> list[RowRange]:
+    """The oldest ranges that have expired."""
+
+    # `takewhile` and no filter: a writer's clock may run behind, and rows go in the order of their `_seq`. What a wrong clock
+    # dated ahead would hold those behind it for as long: it goes with the next one that has expired, which was written later.
+    def may_go(each: RowRange) -> bool:
+        return is_over(each, ttl_seconds, now) or is_ahead(from_millis(each.stored_at // 1000), now)
+
+    over = list(takewhile(may_go, ranges))
+    while over and not is_over(over[-1], ttl_seconds, now):
+        over.pop()
+    return over
 
 
 def is_over(rows: RowRange, ttl_seconds: int, now: datetime) -> bool:

@@ -88,6 +88,8 @@ class RefreshToken:
     number: int
     user: str
     issued: datetime
+    changed: int
+    """When the user was last changed as it was made: milliseconds since 1970."""
     text: str
 
 
@@ -99,9 +101,9 @@ class Logins:
     clock: Clock
     new_id: NewId
 
-    def begin(self, user: str) -> RefreshToken:
+    def begin(self, user: str, changed: int) -> RefreshToken:
         """A new login's first refresh token."""
-        return self._issue(self.new_id(), 1, user)
+        return self._issue(self.new_id(), 1, user, changed)
 
     def rotate(self, text: str) -> RefreshToken:
         """Uses a refresh token, and returns the next one.
@@ -111,7 +113,7 @@ class Logins:
         """
         token = self.read(text)
         try:
-            return self._issue(token.login, token.number + 1, token.user)
+            return self._issue(token.login, token.number + 1, token.user, token.changed)
         except AlreadyThere as error:
             self.end(token.login)
             raise RefreshRefused(
@@ -142,20 +144,22 @@ class Logins:
     def has_ended(self, login: str) -> bool:
         return self.store.has(f"{_ROOT}/{login}/{_ENDED}")
 
-    def _issue(self, login: str, number: int, user: str) -> RefreshToken:
+    def _issue(self, login: str, number: int, user: str, changed: int) -> RefreshToken:
         now = self.clock()
-        parts = [login, number, user, now.isoformat(), secrets.token_urlsafe(32)]
+        parts = [login, number, user, now.isoformat(), changed, secrets.token_urlsafe(32)]
         text = base64.urlsafe_b64encode(json.dumps(parts).encode()).decode()
         self.store.create(_key(login, number), _digest(text).encode())
-        return RefreshToken(login, number, user, now, text)
+        return RefreshToken(login, number, user, now, changed, text)
 
 
 def _decoded(text: str) -> RefreshToken:
     try:
-        login, number, user, issued, _ = json.loads(base64.b64decode(text.encode(), altchars=b"-_", validate=True))
+        login, number, user, said, *rest = json.loads(base64.b64decode(text.encode(), altchars=b"-_", validate=True))
         if not (isinstance(login, str) and login.isalnum() and isinstance(number, int) and isinstance(user, str)):
             raise RefreshRefused("the refresh token is unknown: log in again", "")
-        return RefreshToken(login, number, user, datetime.fromisoformat(issued), text)
+        issued = datetime.fromisoformat(said)
+        changed = int(rest[0]) if len(rest) > 1 else to_millis(issued)  # as in access tokens of earlier releases
+        return RefreshToken(login, number, user, issued, changed, text)
     except (ValueError, TypeError) as error:
         raise RefreshRefused("the refresh token is unknown: log in again", "") from error
 
@@ -202,7 +206,7 @@ class Authority:
             Declined: the user or the password is wrong, or there were too many wrong ones.
         """
         found = self._known(user, password, address)
-        refresh = self._logins.begin(user)
+        refresh = self._logins.begin(user, to_millis(found.updated_at))
         return self._granted(found, refresh.login, refresh.text, life)
 
     def enter(self, user: str, password: str, address: str) -> AccessToken:
@@ -214,8 +218,7 @@ class Authority:
         """
         if len(password) <= MAX_LENGTH:
             found = self._known(user, password, address)
-            now = to_millis(self._warehouse.clock())
-            return AccessToken(Principal(user, found.role), "", now, _NO_END, by_login=True)
+            return AccessToken(Principal(user, found.role), "", to_millis(found.updated_at), _NO_END, by_login=True)
         token = self.token_of(f"Bearer {password}", address)
         if token.principal.user != user:
             self._refuse(user, "TOKEN_REFUSED", "the token is another user's", address, f"user {user}", address)
@@ -249,7 +252,7 @@ class Authority:
         try:
             token = self._logins.read(text)
             found = self._user(token.user)
-            if found is None or to_millis(found.updated_at) > to_millis(token.issued):
+            if found is None or to_millis(found.updated_at) > token.changed:
                 raise RefreshRefused("the user was dropped, or changed since the login: log in again", token.user)
             after = self._logins.rotate(text)
         except RefreshRefused as refused:
@@ -291,9 +294,10 @@ class Authority:
             self._refuse(token.principal.user, "TOKEN_REFUSED", "the token was revoked: log in again", "")
 
     def _is_revoked(self, token: AccessToken) -> bool:
-        """A logout ends the login; any change of the user ends all tokens that are older."""
+        """A logout ends the login; any change of the user ends all tokens that are older, by the order of changes: the clock
+        of whoever changed the user may differ from that of a server."""
         found = self._warehouse.catalog.recent().users.get(token.principal.user)
-        gone = token.by_login if found is None else found.deleted_at is not None or to_millis(found.updated_at) > token.issued
+        gone = token.by_login if found is None else found.deleted_at is not None or to_millis(found.updated_at) > token.changed
         return gone or (token.login != "" and self._logins.has_ended(token.login))
 
     def _user(self, name: str) -> User | None:
@@ -301,7 +305,8 @@ class Authority:
         return None if found is None or found.deleted_at is not None else found
 
     def _granted(self, user: User, login: str, refresh: str, life: timedelta = LIFE) -> LoginAnswer:
-        access = self._tokens.issue(Principal(user.user_id, user.role), login, by_login=True, life=life)
+        principal, changed = Principal(user.user_id, user.role), to_millis(user.updated_at)
+        access = self._tokens.issue(principal, login, changed, by_login=True, life=life)
         return LoginAnswer(access, refresh, int(life.total_seconds()))
 
     def _check_attempts(self, *names: str) -> None:

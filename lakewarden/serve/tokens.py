@@ -89,11 +89,12 @@ class BadToken(Exception):
 
 @dataclass(frozen=True)
 class AccessToken:
-    """What a valid token says. `issued` and `expires` in milliseconds since 1970; `by_login` if a password stands behind it."""
+    """What a valid token says. `changed`, the user's last change that it knows, and `expires` in milliseconds since 1970;
+    `by_login` if a password stands behind it."""
 
     principal: Principal
     login: str
-    issued: int
+    changed: int
     expires: int
     by_login: bool
 
@@ -106,7 +107,7 @@ class Tokens:
     warehouse: str
     clock: Clock
 
-    def issue(self, principal: Principal, login: str, *, by_login: bool, life: timedelta = LIFE) -> str:
+    def issue(self, principal: Principal, login: str, changed: int, *, by_login: bool, life: timedelta = LIFE) -> str:
         """Raises:
         InvalidArgument: the life is not above zero, or longer than a day.
         """
@@ -122,6 +123,7 @@ class Tokens:
             "aud": self.warehouse,
             "sid": login,
             "login": by_login,
+            "changed": changed,
             "iat": to_millis(now) / 1000,
             "exp": to_millis(now + life) / 1000,
         }
@@ -149,10 +151,11 @@ class Tokens:
 
 def _token(claims: dict[str, object], now: datetime) -> AccessToken:
     expires, issued = float(str(claims["exp"])), float(str(claims["iat"]))
+    changed = int(str(claims.get("changed", round(issued * 1000))))  # tokens of earlier releases say when they were issued alone
     if now.timestamp() >= expires:
         raise BadToken("the token has expired")
     principal = Principal(str(claims["sub"]), parse_role(str(claims["role"])))
-    return AccessToken(principal, str(claims["sid"]), round(issued * 1000), round(expires * 1000), claims.get("login") is True)
+    return AccessToken(principal, str(claims["sid"]), changed, round(expires * 1000), claims.get("login") is True)
 
 
 # Tokens that the operator makes, for any user in any role, without a login.
@@ -162,7 +165,10 @@ def operator_token(warehouse: Warehouse, user: str, role: str, life: timedelta) 
     """
     principal = Principal(check_user(user), parse_role(role))
     login = warehouse.new_id()
-    made = Tokens(SigningKeys(warehouse.state), warehouse.id, warehouse.clock).issue(principal, login, by_login=False, life=life)
+    found = warehouse.catalog.read().users.get(user)
+    changed = 0 if found is None else to_millis(found.updated_at)
+    tokens = Tokens(SigningKeys(warehouse.state), warehouse.id, warehouse.clock)
+    made = tokens.issue(principal, login, changed, by_login=False, life=life)
     audit = AuditLog(warehouse.state, warehouse.clock, warehouse.new_id)
     audit.note(OPERATOR, "TOKEN", f"user:{user}", f"role {principal.role}, {life.total_seconds():.0f} s")
     return made

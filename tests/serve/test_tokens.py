@@ -127,6 +127,45 @@ def test_a_changed_user_loses_every_token(client: httpx.Client, lake: Lakehouse,
     assert ask(client, login(client, "bob")["access_token"]).status_code == 200
 
 
+@pytest.mark.parametrize("hours", [-9_000, -0.02, 0.02, 9_000])
+def test_it_loses_them_whatever_the_clock_of_who_changes_it_says(
+    client: httpx.Client, lake: Lakehouse, clock: Moving, hours: float
+) -> None:
+    clock.moved += timedelta(minutes=2)
+    user = f"carl{hours:g}".replace(".", "_")
+    lake.sql(f"CREATE USER \"{user}\" WITH PASSWORD '{PASSWORD}' ROLE user")
+    with Lakehouse.open(lake.warehouse.uri, clock=lambda: clock() + timedelta(hours=hours)) as elsewhere:
+        for role in ("service", "user"):
+            found = login(client, user)
+            assert ask(client, found["access_token"]).status_code == 200
+            elsewhere.sql(f'ALTER USER "{user}" SET ROLE {role}')
+            lake.warehouse.catalog.read()  # a server may know it as of a second ago
+            assert ask(client, found["access_token"]).status_code == 401
+            assert client.post("/v1/auth/refresh", json={"refresh_token": found["refresh_token"]}).status_code == 401
+    found = login(client, user)
+    assert (
+        ask(
+            client, client.post("/v1/auth/refresh", json={"refresh_token": found["refresh_token"]}).json()["access_token"]
+        ).status_code
+        == 200
+    )
+
+
+def test_a_token_of_an_earlier_release_says_when_it_was_issued_alone(
+    client: httpx.Client, lake: Lakehouse, clock: Moving
+) -> None:
+    clock.moved += timedelta(minutes=2)
+    made = login(client, "ann")["access_token"]
+    key = jwt.get_unverified_header(made)["kid"]
+    claims = jwt.decode(made, options={"verify_signature": False})
+    del claims["changed"]
+    older = jwt.encode(claims, lake.warehouse.state.get(f"serve/keys/{key}"), "HS256", headers={"kid": key})
+    assert ask(client, older).status_code == 200
+    clock.moved += timedelta(seconds=1)
+    lake.sql("ALTER USER ann SET ROLE user")
+    assert ask(client, older).status_code == 401
+
+
 def test_guessing_a_password_is_limited_even_for_who_then_knows_it(client: httpx.Client, clock: Moving) -> None:
     clock.moved += timedelta(minutes=2)
     for _ in range(10):

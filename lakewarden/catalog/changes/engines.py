@@ -5,16 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 
+from lakewarden.base.clock import behind
 from lakewarden.base.scope import TableName
 from lakewarden.catalog.model import Catalog, Namespace
 from lakewarden.errors import FailedPrecondition, InvalidArgument, NotFound
 
 DISABLED = "engine disabled"
 """Why a table is left out of an operation over all tables."""
-
-_TICK = timedelta(milliseconds=1)
 
 
 def engine_id(namespace: Namespace) -> str:
@@ -40,7 +39,7 @@ def set_engine(catalog: Catalog, name: str, now: datetime, *, active: bool, sett
     after = replace(before, active=active, settings=before.settings if settings is None else check_settings(settings))
     if after == before:
         return catalog
-    after = replace(after, updated_at=max(now, engine_changed_at(namespace) + _TICK))
+    after = replace(after, updated_at=behind(engine_changed_at(namespace), now))
     return replace(catalog, namespaces={**catalog.namespaces, name: replace(namespace, engine=after)})
 
 

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 
+from lakewarden.base.clock import behind
 from lakewarden.base.scope import TableName
 from lakewarden.catalog.changes.engines import is_active
 from lakewarden.catalog.changes.objects import BaseOf, add_blank, add_table
 from lakewarden.catalog.model import Catalog, IngestRule, Pipeline, Table, TableSchema
 from lakewarden.errors import Conflict, FailedPrecondition, NotFound
-
-_TICK = timedelta(milliseconds=1)
 
 
 def add_pipeline(catalog: Catalog, blank: Table, pipeline: Pipeline, rule: IngestRule, base_of: BaseOf) -> Catalog:
@@ -160,7 +159,7 @@ def change_rule(catalog: Catalog, rule_id: str, change: Callable[[IngestRule], I
     after = change(before)
     if after == before:
         return catalog
-    after = replace(after, updated_at=max(now, before.updated_at + _TICK))
+    after = replace(after, updated_at=behind(before.updated_at, now))
     return replace(catalog, rules={**catalog.rules, rule_id: after})
 
 

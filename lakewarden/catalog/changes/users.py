@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from lakewarden.base.clock import behind
 from lakewarden.catalog.model import Catalog, StorageMode, User
 from lakewarden.catalog.names import Role
 from lakewarden.errors import AlreadyExists, InvalidArgument, NotFound, PermissionDenied
@@ -64,7 +65,8 @@ def alter_user(catalog: Catalog, user_id: str, change: UserChange, by: Role, now
         email=before.email if change.email is None else _email(change.email),
         storage_mode=change.storage_mode or before.storage_mode,
         storage_id=None if change.clear_storage else change.storage_id or before.storage_id,
-        updated_at=now,
+        # A token ends with the first change that is behind the one that it knows.
+        updated_at=behind(before.updated_at, now),
     )
     _check_storage(catalog, after)
     return replace(catalog, users={**catalog.users, user_id: after})

@@ -16,7 +16,7 @@ from datetime import datetime, timedelta
 from functools import partial
 
 from lakewarden.base.attempts import Attempts
-from lakewarden.base.clock import Clock, NewId
+from lakewarden.base.clock import Clock, NewId, is_ahead
 from lakewarden.catalog.operations import QUEUEABLE, Operation
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.catalog.state.erasures import Erasures
@@ -104,7 +104,7 @@ def _newest(store: ObjectStore, prefix: str) -> _Claim | None:
 def _holds(claim: _Claim, now: datetime, is_active: Callable[[str], bool | None]) -> bool:
     active = is_active(claim.job_id)
     # The claim comes before the job; a process that died in between holds the key for a minute only.
-    return now - claim.at < _GRACE if active is None else active
+    return now - claim.at < _GRACE and not is_ahead(claim.at, now) if active is None else active
 
 
 _ROOT = "jobs"
@@ -309,7 +309,10 @@ class JobLog:
         """Returns whether a job was started, and its runner has ended or has been silent for the lease."""
         if job.status not in ("running", "retrying"):
             return False
-        return self.clock() - (job.updated_at or job.created_at) >= self.lease or has_ended(job.node_id)
+        now, last = self.clock(), job.updated_at or job.created_at
+        if is_ahead(last, now):  # by its runner's clock, which is wrong: the store's says when it last wrote
+            last = max((state.modified for state in self.store.list(_home(job))), default=now)
+        return now - last >= self.lease or has_ended(job.node_id)
 
     def _listed(self) -> tuple[dict[str, str], set[str]]:
         """Returns the key of the last state by job, newest first, and the finished jobs."""

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 
 from lakewarden.base import VERSION
-from lakewarden.base.clock import Clock, NewId
+from lakewarden.base.clock import Clock, NewId, is_ahead
 from lakewarden.catalog.heartbeat import BeatThread
 from lakewarden.catalog.state.job import has_ended, this_node
 from lakewarden.errors import Corrupt, NotFound, StorageRefused, StorageUnavailable
@@ -171,11 +171,15 @@ class LiveQueries:
 
     def there(self, now: datetime) -> list[LiveQuery]:
         """Returns the subscriptions that have reported recently, oldest first, and removes the others."""
-        found = list(self._all(_LIVE))
-        gone = [query for query in found if query.last_ping_at < now - _LOST]
-        for query in gone:
-            self.end(query)
-        return sorted((query for query in found if query not in gone), key=lambda query: query.created_at)
+        there = list[LiveQuery]()
+        for query, modified in self._all(_LIVE):
+            # A subscriber's clock that is wrong would keep it here for as long after it died; the store's is not.
+            last = modified if is_ahead(query.last_ping_at, now) else query.last_ping_at
+            if last < now - _LOST:
+                self.end(query)
+            else:
+                there.append(query)
+        return sorted(there, key=lambda query: query.created_at)
 
     def kill(self, live_id: str) -> LiveQuery:
         """Makes a subscription end at its next poll.
@@ -183,7 +187,7 @@ class LiveQueries:
         Raises:
             NotFound: the subscription does not exist.
         """
-        query = next((query for query in self._all(_LIVE) if query.live_id == live_id), None)
+        query = next((query for query, _ in self._all(_LIVE) if query.live_id == live_id), None)
         if query is None:
             raise NotFound(f"there is no live query {live_id!r}; system.live lists the current ones")
         with suppress(AlreadyThere):  # by another process
@@ -193,14 +197,15 @@ class LiveQueries:
 
     def forget(self, log_id: str, user: str) -> None:
         """Removes the records of a user's subscriptions to a table."""
-        for query in [query for query in self._all(f"{_LIVE}/{log_id}") if query.user == user]:
+        for query in [query for query, _ in self._all(f"{_LIVE}/{log_id}") if query.user == user]:
             self.end(query)
 
-    def _all(self, prefix: str) -> Iterator[LiveQuery]:
+    def _all(self, prefix: str) -> Iterator[tuple[LiveQuery, datetime]]:
+        """Each subscription, and when the store was last written for it."""
         for found in self._store.list(prefix):
             if found.key.endswith(".query"):
                 try:
-                    yield _decoded(found.key, self._store.get(found.key))
+                    yield _decoded(found.key, self._store.get(found.key)), found.modified
                 except Missing:
                     continue  # it ended meanwhile
 

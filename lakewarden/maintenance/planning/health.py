@@ -230,7 +230,7 @@ def _of_check(check: str, failed: BrokenScopes, theirs: Sequence[tuple[Scope, St
 def _late(table: Table, late: PendingScopes, now: datetime) -> Iterator[Trouble]:
     examples = list(late[:EXAMPLES])
     if examples:
-        said = f"late: rows wait for up to {lasting((now - examples[0].oldest).total_seconds())} of interval:{interval_of(table)}"
+        said = f"late: rows wait for up to {lasting(examples[0].age(now))} of interval:{interval_of(table)}"
         yield Trouble("late", said, len(late), tuple(one.scope for one in examples))
 
 

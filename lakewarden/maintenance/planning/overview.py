@@ -214,7 +214,7 @@ def _count_reasons(due: Mapping[Operation, Rows]) -> Mapping[str, int]:
 def _table_status(part: _Part, pending: PendingScopes, fault: LakewardenError | None, broken: int, now: datetime) -> TableStatus:
     table, totals, error = part.table, part.totals, fault or part.error
     waiting = pending.of_table(table)
-    age = (now - waiting[0].oldest).total_seconds() if len(waiting) else None
+    age = waiting[0].age(now) if len(waiting) else None
     return TableStatus(
         table=str(table.name),
         type=table.type,

@@ -12,7 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from lakewarden.base.arrays import numbers, texts
-from lakewarden.base.clock import to_micros
+from lakewarden.base.clock import CLOCKS_DIFFER, is_ahead, to_micros
 from lakewarden.base.quantities import lasting
 from lakewarden.base.scope import Scope, TableName
 from lakewarden.catalog.model import Catalog, FlushPolicy, Table
@@ -35,6 +35,10 @@ class ScopeBacklog:
     @property
     def scope(self) -> Scope:
         return Scope(self.table, self.user)
+
+    def age(self, now: datetime) -> float:
+        """The seconds for which its oldest row waits; 0 where that is dated ahead."""
+        return max(0.0, (now - self.oldest).total_seconds())
 
 
 @dataclass(frozen=True)
@@ -108,7 +112,10 @@ class PendingScopes(Sequence[ScopeBacklog]):
         ages = np.array([_NEVER if one.interval is None else one.interval * 1_000_000 for one in policies], np.int64)
         if not policies:
             return self
-        met = (self.rows >= rows[self.which]) | (to_micros(now) - self.oldest >= ages[self.which])
+        waited = to_micros(now) - self.oldest
+        # How long a row waits that a wrong clock dated is not known, and it may not wait until that time comes.
+        waited = np.where(waited < -(CLOCKS_DIFFER // timedelta(microseconds=1)), _NEVER - 1, waited)
+        met = (self.rows >= rows[self.which]) | (waited >= ages[self.which])
         return self.taken(np.flatnonzero(met))
 
 
@@ -150,8 +157,11 @@ def due_scopes(catalog: Catalog, pending: PendingScopes, now: datetime) -> Itera
 def _met(policy: FlushPolicy, pending: ScopeBacklog, now: datetime) -> str | None:
     if policy.rows is not None and pending.rows >= policy.rows:
         return f"{pending.rows} pending rows of rows:{policy.rows}"
-    age = (now - pending.oldest).total_seconds()
-    if policy.interval is not None and age >= policy.interval:
+    if policy.interval is None:
+        return None
+    if is_ahead(pending.oldest, now):
+        return f"oldest row dated ahead, {pending.oldest:%Y-%m-%d %H:%M} UTC, so of unknown age of interval:{policy.interval}"
+    if (age := pending.age(now)) >= policy.interval:
         return f"oldest row {lasting(age)} old of interval:{policy.interval}"
     return None
 

@@ -172,7 +172,7 @@ def _waiting(catalog: Catalog, one: ScopeBacklog, now: datetime) -> ScopeStatus:
         user=one.user,
         pending_rows=one.rows,
         pending_bytes=one.bytes,
-        oldest_pending_age=round((now - one.oldest).total_seconds(), 3),
+        oldest_pending_age=round(one.age(now), 3),
         oldest_pending=one.oldest,
         version=None,
         files=0,
