@@ -92,15 +92,6 @@ def test_a_job_of_a_dead_runner_is_left_by_the_stores_time(lake: Lakehouse, wron
     assert jobs.find(job.job_id).status == "failed"
 
 
-@pytest.mark.parametrize("ahead", [timedelta(0), CLOCKS_DIFFER - LEASE])
-def test_a_job_that_began_before_an_erasure_does_not_name_the_user(lake: Lakehouse, clock: Clock, ahead: timedelta) -> None:
-    jobs = JobLog(lake.warehouse.state, lambda: clock() + ahead, random_id, LEASE)
-    job = jobs.claim(jobs.enqueue("flush", {"tables": NOTES, "user": "ann"}), "another machine:1")
-    lake.warehouse.erasures.remember(lake.warehouse.erasures.mark("ann"), clock())
-    assert jobs.finish(job, "completed", "").parameters["user"] != "ann"
-    assert jobs.find(job.job_id).parameters["user"] != "ann"
-
-
 def test_a_claim_without_a_job_holds_nothing(lake: Lakehouse, clock: Clock) -> None:
     claim_key(lake.warehouse.state, "flush:a.b", "FL-1", clock() + YEAR, lambda _: None)
     claim_key(lake.warehouse.state, "flush:a.b", "FL-2", clock(), lambda _: None)

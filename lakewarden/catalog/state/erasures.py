@@ -17,7 +17,6 @@ from datetime import datetime
 from functools import cached_property
 from typing import Literal
 
-from lakewarden.base.clock import CLOCKS_DIFFER
 from lakewarden.errors import Conflict, Corrupt, InvalidArgument, LakewardenError, NotFound
 from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore
 from lakewarden.storage.paths import without_id
@@ -224,8 +223,8 @@ class Erasures:
     def since(self, mark: str, began: datetime) -> bool:
         """Returns whether the user is being erased, or was erased from everything since that moment."""
         try:
-            # A process that began before, by whichever clock, may hold the id in memory, and write it afterwards.
-            return datetime.fromisoformat(self._store.get(f"{_OVER}/{mark}").decode()) + CLOCKS_DIFFER >= began
+            # A process that began before may hold the id in memory, and write it afterwards.
+            return datetime.fromisoformat(self._store.get(f"{_OVER}/{mark}").decode()) >= began
         except Missing:
             return self.under_way(mark) is not None
         except ValueError as error:
