@@ -78,16 +78,12 @@ def to_evict(pending: PendingRows, options: TableOptions, now: datetime) -> Expi
     )
 
 
-def _over(ranges: tuple[RowRange, ...], ttl_seconds: int, now: datetime) -> list[RowRange]:
+def _over(ranges: tuple[RowRange, ...], ttl: int, now: datetime) -> list[RowRange]:
     """The oldest ranges that have expired."""
-
     # `takewhile` and no filter: a writer's clock may run behind, and rows go in the order of their `_seq`. What a wrong clock
     # dated ahead would hold those behind it for as long: it goes with the next one that has expired, which was written later.
-    def may_go(each: RowRange) -> bool:
-        return is_over(each, ttl_seconds, now) or is_ahead(from_millis(each.stored_at // 1000), now)
-
-    over = list(takewhile(may_go, ranges))
-    while over and not is_over(over[-1], ttl_seconds, now):
+    over = [*takewhile(lambda each: is_over(each, ttl, now) or is_ahead(from_millis(each.stored_at // 1000), now), ranges)]
+    while over and not is_over(over[-1], ttl, now):
         over.pop()
     return over
 

@@ -32,32 +32,15 @@ from lakewarden.sql.system_listings import FLAG, MOMENT, TEXT, WHOLE, texts
 @dataclass(frozen=True)
 class CreateStorage(Statement):
     id: str
-    type: str
-    base: str = ""
-    bucket: str = ""
-    name: str = ""
-    description: str = ""
-    shared_template: str = ""
-    user_template: str = ""
-    region: str = ""
-    credentials: str = field(default="", repr=False)
-    """A reference to a credential. Never shown: it may hold a misplaced secret."""
-    config: str = field(default="", repr=False)
-    """A JSON object."""
+    declared: StorageDeclaration = field(repr=False)
+    """Never shown: it may hold a misplaced secret."""
 
 
 @dataclass(frozen=True)
 class AlterStorage(Statement):
-    """A field that is None stays unchanged."""
-
     id: str
-    name: str | None = None
-    description: str | None = None
-    shared_template: str | None = None
-    user_template: str | None = None
-    region: str | None = None
-    credentials: str | None = field(default=None, repr=False)
-    config: str | None = field(default=None, repr=False)
+    change: StorageChange = field(repr=False)
+    """Never shown, either."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +81,10 @@ def read_create_storage(read: StatementReader) -> Statement:
         if name in fields:
             raise InvalidArgument(f"CREATE STORAGE {storage_id}: {key} is given twice, or beside another that means the same")
         fields[name] = read.text(f"the {key}")
-    return CreateStorage(storage_id, kind, **fields)
+    config = _config(fields.pop("config", ""))
+    connection = Connection(config.endpoint or "", fields.pop("region", ""), config.path_style, fields.pop("credentials", ""))
+    base = fields.pop("base", "")
+    return CreateStorage(storage_id, StorageDeclaration(storage_id, kind, base, connection=connection, **fields))
 
 
 def read_alter_storage(read: StatementReader) -> Statement:
@@ -111,7 +97,8 @@ def read_alter_storage(read: StatementReader) -> Statement:
             raise InvalidArgument(f"ALTER STORAGE {storage_id} sets its {name} twice")
         fields[name] = read.text(f"the {name}")
         if not read.word("SET"):
-            return AlterStorage(storage_id, **fields)
+            config = _config(fields.pop("config", ""))
+            return AlterStorage(storage_id, StorageChange(endpoint=config.endpoint, path_style=config.path_style, **fields))
 
 
 def read_drop_storage(read: StatementReader) -> Statement:
@@ -122,54 +109,23 @@ def read_drop_storage(read: StatementReader) -> Statement:
 def create_storage(context: Context, statement: CreateStorage) -> StatementDone:
     if statement.id in context.catalog.storages:
         raise AlreadyExists(f"storage {statement.id!r} already exists")
-    config = _config(statement.config)
-    declared = StorageDeclaration(
-        statement.id,
-        statement.type,
-        statement.base,
-        statement.bucket,
-        Connection(config.endpoint or "", statement.region, config.path_style, statement.credentials),
-        statement.user_template,
-        statement.shared_template,
-        statement.name,
-        statement.description,
-    )
-    make_storage(context.warehouse, new_storage(declared, context.warehouse.clock()))
+    make_storage(context.warehouse, new_storage(statement.declared, context.warehouse.clock()))
     return StatementDone(f"storage {statement.id} created")
 
 
 def alter_storage(context: Context, statement: AlterStorage) -> StatementDone:
-    config = _config(statement.config or "")
-    change = StorageChange(
-        user_template=statement.user_template,
-        shared_template=statement.shared_template,
-        name=statement.name,
-        description=statement.description,
-        endpoint=config.endpoint,
-        region=statement.region,
-        path_style=config.path_style,
-        credentials=statement.credentials,
-    )
-    change_storage(context.warehouse, statement.id, change)
+    change_storage(context.warehouse, statement.id, statement.change)
     return StatementDone(f"storage {statement.id} altered")
 
 
-@dataclass(frozen=True)
-class _Config:
-    """A storage's CONFIG; None for what is not given."""
-
-    endpoint: str | None = None
-    path_style: bool | None = None
-
-
-def _config(text: str) -> _Config:
+def _config(text: str) -> StorageChange:
     """Reads CONFIG. No message repeats a value: it may be a misplaced secret.
 
     Raises:
         InvalidArgument: it is not a JSON object, or has a key or value that no storage takes.
     """
     if not text:
-        return _Config()
+        return StorageChange()
     try:
         said = json.loads(text)
     except ValueError:
@@ -179,7 +135,7 @@ def _config(text: str) -> _Config:
     endpoint, path_style = said.get("endpoint"), said.get("path_style")
     if not isinstance(endpoint, str | None) or not isinstance(path_style, bool | None):
         raise InvalidArgument(f"CONFIG: the endpoint is text, and path_style true or false; {_CONFIG_FORM}")
-    return _Config(endpoint, path_style)
+    return StorageChange(endpoint=endpoint, path_style=path_style)
 
 
 _CONFIG_FORM = """the form is CONFIG '{"endpoint": "https://host:9000", "path_style": true}'"""
