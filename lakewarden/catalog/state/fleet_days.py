@@ -1,8 +1,9 @@
 """What is kept of each table for a week: one small object a day, `fleet/<table id>/<day>`, with counts and times alone.
 
 A day has the newest look at the table, the worst of the day, and what jobs did until its end, each counted once: a job counts if
-it ended after the last one that was counted, or within `LATE` before it and is not among the `recent` ones. Who dies between two
-objects leaves each right by itself; who replaces an older day by one that lacks a job leaves the newest. No user's id is in it.
+it ended after the last one that was counted, or within `CLOCKS_DIFFER` before it and is not among the `recent` ones. Who dies
+between two objects leaves each right by itself; who replaces an older day by one that lacks a job leaves the newest. No user's
+id is in it.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Annotated, TypeVar
 
 import msgspec
 
-from lakewarden.base.clock import from_millis, to_millis
+from lakewarden.base.clock import CLOCKS_DIFFER, from_millis, to_millis
 from lakewarden.catalog.state.job import Job, add
 from lakewarden.errors import Corrupt
 from lakewarden.storage.objects import Missing, ObjectStore
@@ -25,10 +26,6 @@ ROOT = "fleet"
 
 WEEK = 7
 KEPT_DAYS = 30
-
-LATE = timedelta(minutes=10)
-"""How much later than another a job may show that ended before it: clocks differ, and a commit of both is no one step."""
-
 
 Millis = Annotated[int, msgspec.Meta(ge=0, lt=to_millis(datetime(9999, 12, 31, tzinfo=UTC)))]
 """A moment in milliseconds that there can be: what is kept with another cannot be read."""
@@ -69,7 +66,7 @@ class FleetDay(msgspec.Struct, frozen=True):
     seen_to: Millis = 0
     """When the store was last written for a job that was looked at."""
     recent: dict[str, int] = {}
-    """Those of the counted jobs that ended within `LATE` before the last one, and when."""
+    """Those of the counted jobs that ended within `CLOCKS_DIFFER` before the last one, and when."""
 
     def has(self, job: Job) -> bool:
         """Whether the job is counted, or too old to be."""
@@ -78,7 +75,7 @@ class FleetDay(msgspec.Struct, frozen=True):
         return job.job_id in self.recent or ended <= self.counted_to - _LATE_MILLIS
 
 
-_LATE_MILLIS = int(LATE.total_seconds() * 1000)
+_LATE_MILLIS = CLOCKS_DIFFER // timedelta(milliseconds=1)
 
 
 class ScheduleStanding(msgspec.Struct, frozen=True):
@@ -208,7 +205,7 @@ def _on(days: Sequence[FleetDay], day: date) -> list[FleetDay]:
 def seen_until(days: Iterable[FleetDay], now: datetime) -> datetime:
     """From when on jobs have to be looked at."""
     seen = max((one.seen_to for one in days), default=0)
-    return from_millis(seen) - LATE if seen else now - timedelta(days=WEEK)
+    return from_millis(seen) - CLOCKS_DIFFER if seen else now - timedelta(days=WEEK)
 
 
 def _kept(state: ObjectStore, key: str, kind: type[T]) -> T | None:

@@ -6,12 +6,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
-from lakewarden.base.clock import from_millis
+from lakewarden.base.clock import from_millis, is_ahead
 from lakewarden.base.scope import TableName
 from lakewarden.base.threads import at_once
 from lakewarden.catalog.model import Table
 from lakewarden.catalog.state.fleet_days import (
-    LATE,
     ROOT,
     WEEK,
     FleetDay,
@@ -88,7 +87,7 @@ def book(warehouse: Warehouse, jobs: JobLog, healths: Sequence[TableHealth]) -> 
 
 
 def _is_old(days: Sequence[FleetDay], now: datetime) -> bool:
-    return not days or now - from_millis(days[-1].looked_at) >= BOOK_EVERY or from_millis(days[-1].looked_at) > now + LATE
+    return not days or now - from_millis(days[-1].looked_at) >= BOOK_EVERY or is_ahead(from_millis(days[-1].looked_at), now)
 
 
 def _until_now(jobs: JobLog, kept: Days, tables: Iterable[Table], now: datetime) -> tuple[dict[str, list[FleetDay]], int]:
