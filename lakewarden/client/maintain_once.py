@@ -151,7 +151,8 @@ class MaintainOnce:
     def _scheduled(self, name: str) -> DueAction:
         """Once for each of its times: that is noted before it begins, as a schedule that failed is not started again."""
         now = self.lake.warehouse.clock()
-        last, noted = CADENCES[name].last(now), self._known().get(name)
+        last = CADENCES[name].last(now)
+        noted = next((one for one in standings_of(self.lake.warehouse.state, _OF) if one.name == name), None)
         # A time that only a wrong clock can have noted would hold it back until then.
         if noted and last <= from_millis(noted.last_at) and not is_ahead(from_millis(noted.last_at), now):
             return _planned(0, f"done for {last:%Y-%m-%d %H:%M} UTC; the next comes by {CADENCES[name].cron!r}")
@@ -159,18 +160,15 @@ class MaintainOnce:
             return _planned(0, why)
         if self.dry_run:
             return _planned(1, f"due since {last:%Y-%m-%d %H:%M} UTC")
-        began = ScheduleStanding(name, _OF, CADENCES[name].cron, on=True, last_at=to_millis(last), last="began")
-        self._note(began)
+        self._note(began := ScheduleStanding(name, _OF, CADENCES[name].cron, on=True, last_at=to_millis(last), last="began"))
         done = self._maintained(name)
         self._note(msgspec.structs.replace(began, last=done.outcome))
         return done
 
-    def _known(self) -> dict[str, ScheduleStanding]:
-        return {one.name: one for one in standings_of(self.lake.warehouse.state, _OF)}
-
     def _note(self, one: ScheduleStanding) -> None:
-        standings = {**self._known(), one.name: one}
-        keep_schedules(self.lake.warehouse.state, _OF, list(standings.values()), self.lake.warehouse.clock())
+        warehouse = self.lake.warehouse
+        others = (each for each in standings_of(warehouse.state, _OF) if each.name != one.name)
+        keep_schedules(warehouse.state, _OF, [*others, one], warehouse.clock())
 
     def _why_not(self, name: str) -> str:
         catalog = self.lake.warehouse.catalog.read()

@@ -305,8 +305,8 @@ class Authority:
         return None if found is None or found.deleted_at is not None else found
 
     def _granted(self, user: User, login: str, refresh: str, life: timedelta = LIFE) -> LoginAnswer:
-        principal, changed = Principal(user.user_id, user.role), to_millis(user.updated_at)
-        access = self._tokens.issue(principal, login, changed, by_login=True, life=life)
+        principal = Principal(user.user_id, user.role)
+        access = self._tokens.issue(principal, login, to_millis(user.updated_at), by_login=True, life=life)
         return LoginAnswer(access, refresh, int(life.total_seconds()))
 
     def _check_attempts(self, *names: str) -> None:

@@ -164,11 +164,10 @@ def operator_token(warehouse: Warehouse, user: str, role: str, life: timedelta) 
     InvalidArgument: the user's name is not valid, the role does not exist, or the life is longer than a day.
     """
     principal = Principal(check_user(user), parse_role(role))
-    login = warehouse.new_id()
     found = warehouse.catalog.read().users.get(user)
     changed = 0 if found is None else to_millis(found.updated_at)
     tokens = Tokens(SigningKeys(warehouse.state), warehouse.id, warehouse.clock)
-    made = tokens.issue(principal, login, changed, by_login=False, life=life)
+    made = tokens.issue(principal, warehouse.new_id(), changed, by_login=False, life=life)
     audit = AuditLog(warehouse.state, warehouse.clock, warehouse.new_id)
     audit.note(OPERATOR, "TOKEN", f"user:{user}", f"role {principal.role}, {life.total_seconds():.0f} s")
     return made

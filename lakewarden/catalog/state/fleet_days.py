@@ -1,9 +1,8 @@
-"""What is kept of each table for a week: one small object a day, `fleet/<table id>/<day>`, with counts and times alone.
+"""What is kept of each table for a week: one small object a day, `fleet/<table id>/<day>`, with counts, times and no user.
 
 A day has the newest look at the table, the worst of the day, and what jobs did until its end, each counted once: a job counts if
 it ended after the last one that was counted, or within `CLOCKS_DIFFER` before it and is not among the `recent` ones. Who dies
-between two objects leaves each right by itself; who replaces an older day by one that lacks a job leaves the newest. No user's
-id is in it.
+between two objects leaves each right by itself; who replaces an older day by one that lacks a job leaves the newest.
 """
 
 from __future__ import annotations
