@@ -226,7 +226,8 @@ def test_memory_does_not_grow_with_the_file(tmp_path: Path, table: str) -> None:
             for _ in range(groups):
                 writer.write_table(rows)
         peaks.append(_peak_of_load(tmp_path / f"w{groups}", table, path))
-    assert peaks[1] < peaks[0] + (64 << 20), "of 230 MiB more of rows"
+    # What is under way at once varies with the load by some 50 MiB; rows that are held take all of their bytes.
+    assert peaks[1] < peaks[0] + (115 << 20), "half of 230 MiB more of rows"
 
 
 def _peak_of_load(warehouse: Path, table: str, path: Path) -> int:

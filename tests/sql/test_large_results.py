@@ -219,7 +219,8 @@ def test_memory_does_not_grow_with_the_result(tmp_path: Path, name: str) -> None
         code = "import sys; from tests.sql.test_large_results import insert_alone; insert_alone(*sys.argv[1:])"
         given = [sys.executable, "-c", code, str(tmp_path / str(rows)), name, str(rows)]
         peaks.append(int(subprocess.run(given, check=True, capture_output=True, text=True).stdout))
-    assert peaks[1] < peaks[0] + (64 << 20), "of 230 MiB more of rows"
+    # What is under way at once varies with the load by some 50 MiB; rows that are held take all of their bytes.
+    assert peaks[1] < peaks[0] + (115 << 20), "half of 230 MiB more of rows"
 
 
 def insert_alone(warehouse: str, name: str, rows: str) -> None:
