@@ -86,9 +86,9 @@ class Cost:
 def shown(costs: Sequence[Cost], tables: int, templates: Sequence[Path]) -> Table:
     objects = sum(path.is_file() for each in templates for path in each.rglob("*")) / len(templates)
     said = (
-        f"{tables:,} tables in a bucket of MinIO, copies of {len(templates)} by delta-rs, Spark and us, some {objects:.0f} objects each."
-        " Requests as our client and a proxy count them, processor time of the process that asks; dollars and the last column are"
-        " extrapolated to 100,000 tables, at S3's prices."
+        f"{tables:,} tables in a bucket of MinIO, copies of {len(templates)} by delta-rs, Spark and us, some {objects:.0f}"
+        " objects each. Requests as our client and a proxy count them, processor time of the process that asks; dollars and the"
+        " last column are extrapolated to 100,000 tables, at S3's prices."
     )
     head = ("", "tables", "LISTs", "GETs a table", "processor time a table", "time", "100,000: dollars", "100,000: processor")
     return Table(said, head, [cost.row() for cost in costs])

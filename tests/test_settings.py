@@ -34,11 +34,15 @@ def test_the_environment_comes_before_the_file_and_the_file_before_the_default(t
 @pytest.mark.parametrize(
     ("environ", "said"),
     [
-        ({"LAKEWARDEN_FLUSH__ATTEMPTS": "0"}, ">= 1 - at `$.flush.attempts`"),
-        ({"LAKEWARDEN_FLUSH__ATTEMPTS": "many"}, "Expected `int`"),
-        ({"LAKEWARDEN_FLUSH__ATTEMPT": "1"}, "unknown field `attempt`"),
-        ({"LAKEWARDEN_FLUHS__ATTEMPTS": "1"}, "unknown field `fluhs`"),
-        ({"LAKEWARDEN_LOCKS__KIND": "none"}, "'none' - at `$.locks.kind`"),
+        ({"LAKEWARDEN_FLUSH__ATTEMPTS": "0"}, "flush.attempts = '0': write a whole number, ≥ 1"),
+        ({"LAKEWARDEN_FLUSH__ATTEMPTS": "many"}, "flush.attempts = 'many': write a whole number, ≥ 1"),
+        ({"LAKEWARDEN_SQL__TIMEOUT_SECONDS": "-1"}, "sql.timeout_seconds = '-1': write a number, > 0"),
+        ({"LAKEWARDEN_FLUSH__COMPACT_AFTER": "maybe"}, "flush.compact_after = 'maybe': write true or false"),
+        ({"LAKEWARDEN_FILES__ALLOWED_MIME": '{"a": "b"}'}, "files.allowed_mime: write a list of texts"),
+        ({"LAKEWARDEN_SPARK__CONF": '{"secret": 7}'}, "spark.conf: write texts by name"),
+        ({"LAKEWARDEN_FLUSH__ATTEMPT": "1"}, "[flush] has no 'attempt'; it has in_process_below, large_scope_bytes"),
+        ({"LAKEWARDEN_FLUHS__ATTEMPTS": "1"}, "there is no section [fluhs]; there are log, flush"),
+        ({"LAKEWARDEN_LOCKS__KIND": "none"}, "locks.kind = 'none': write a text, "),
         ({"LAKEWARDEN_SPARK__CONF": "{spark.a"}, "LAKEWARDEN_SPARK__CONF begins like JSON but is not valid JSON"),
     ],
 )
@@ -65,7 +69,7 @@ def test_settings_made_in_code_are_checked_when_a_warehouse_is_opened(tmp_path: 
 def test_an_unknown_section_is_an_error_when_a_warehouse_is_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "lakewarden.toml").write_text("[flusch]\nattempts = 7\n")
-    with pytest.raises(InvalidArgument, match="unknown field `flusch`"):
+    with pytest.raises(InvalidArgument, match=r"no section \[flusch\]"):
         Lakehouse.open(str(tmp_path / "lake"))
     assert not (tmp_path / "lake").exists()
 
@@ -101,9 +105,9 @@ def test_compaction_as_kalamdb_writes_it(tmp_path: Path) -> None:
             "max_segments_per_run is compaction.max_segments_per_run",
         ),
         (SEED + "[flush]\ncompact_after = true\n", "flush.compaction.enabled is flush.compact_after"),
-        (SEED + "segments = 4\n", "unknown field `segments`"),
+        (SEED + "segments = 4\n", "[compaction] has no 'segments'; it has min_eligible_segments"),
         ("[flush]\ncompaction = true\n", "flush.compaction is a section"),
-        ("[flush.compaction]\nmin_eligible_segments = 1\n", ">= 2"),
+        ("[flush.compaction]\nmin_eligible_segments = 1\n", "compaction.min_eligible_segments = 1: write a whole number, ≥ 2"),
     ],
 )
 def test_compaction_that_cannot_be_is_refused(text: str, said: str, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import get_args
 
@@ -66,8 +67,21 @@ class SettingDescription:
     bounds: str
     description: str
 
+    @property
+    def takes(self) -> str:
+        """What to write, for a message."""
+        return ", ".join(filter(None, (_KINDS[type(self.default)], self.bounds)))
+
 
 _SIGNS = {"ge": "≥", "gt": ">", "le": "≤", "lt": "<"}
+_KINDS = {
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+    str: "a text",
+    tuple: "a list of texts",
+    dict: "texts by name",
+}
 
 
 def described_settings() -> Iterator[SettingDescription]:
@@ -90,23 +104,38 @@ def load_settings(environ: Mapping[str, str], file: Path = FILE) -> Settings:
     found = _flat(_of_file(file))
     for section, given in _flat(_of_environment(environ)).items():
         found[section] = {**found.get(section, {}), **given}
-    return _checked(found)
+    return checked_settings(found)
 
 
-def check_settings(settings: Settings) -> Settings:
-    """Returns the same settings, checked: msgspec constructors accept any value.
+def checked_settings(found: Mapping[str, Mapping[str, object]]) -> Settings:
+    """Settings by section and key, as a file or `msgspec.to_builtins` has them (constructors of msgspec check nothing).
 
     Raises:
-        InvalidArgument: a value has the wrong type or is out of bounds.
+        InvalidArgument: there is no such section or key, or the value is none of the setting's.
     """
-    return _checked(msgspec.to_builtins(settings))
-
-
-def _checked(found: object) -> Settings:
     try:
         return msgspec.convert(found, Settings, strict=False)
     except msgspec.ValidationError as error:
-        raise InvalidArgument(f"settings: {error}") from error
+        raise InvalidArgument(f"settings: {_fault(found)}") from error
+
+
+def _fault(found: Mapping[str, Mapping[str, object]]) -> str:
+    """The first thing in `found` that is no setting, or no value of its setting."""
+    described = {
+        name: {one.key: one for one in settings} for name, settings in groupby(described_settings(), lambda one: one.section)
+    }
+    for section, values in found.items():
+        if section not in described:
+            return f"there is no section [{section}]; there are {', '.join(described)}"
+        for key, value in values.items():
+            if key not in described[section]:
+                return f"[{section}] has no {key!r}; it has {', '.join(described[section])}"
+            try:
+                msgspec.convert({section: {key: value}}, Settings, strict=False)
+            except msgspec.ValidationError:
+                given = f" = {value!r}" if isinstance(value, str | int | float) else ""  # Spark's may hold secrets
+                return f"{section}.{key}{given}: write {described[section][key].takes}"
+    raise AssertionError("msgspec refused what it takes one by one")
 
 
 def _of_environment(environ: Mapping[str, str]) -> dict[str, dict[str, object]]:
@@ -138,11 +167,14 @@ def _flat(given: Mapping[str, dict[str, object]]) -> dict[str, dict[str, object]
 
 def _of_file(file: Path) -> dict[str, dict[str, object]]:
     try:
-        return msgspec.convert(tomllib.loads(file.read_text(encoding="utf-8")), dict[str, dict[str, object]])
+        found = tomllib.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:
-        raise InvalidArgument(f"settings: {file} is not valid TOML: {error}") from error
+        raise InvalidArgument(f"settings: {file} cannot be read as TOML: {error}") from error
+    if outside := [key for key, value in found.items() if not isinstance(value, dict)]:
+        raise InvalidArgument(f"settings: {outside[0]!r} of {file} stands in no section: write [section], and its keys below")
+    return found
 
 
 def _value(variable: str, text: str) -> object:

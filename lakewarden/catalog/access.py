@@ -235,9 +235,7 @@ def impersonate(principal: Principal, user: str, role: Role | None) -> Principal
 
 
 def require(table: GuardedTable, capability: Capability, act: str) -> None:
-    """Raises:
-    Unsupported: tables of this type do not have the capability.
-    """
+    """Raises Unsupported: tables of this type do not have the capability."""
     if not can(table.type, capability):
         there = _listed(kind for kind in ("USER", "SHARED", "STREAM", "SYSTEM") if kind in CAPABILITIES[capability])
         raise Unsupported(f"{table.name} is a {table.type} table, which does not support {act}; {there} tables do")

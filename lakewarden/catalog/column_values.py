@@ -231,9 +231,7 @@ def _file(type: ColumnType, value: object) -> str:
 
 
 def check_json(text: str) -> None:
-    """Raises:
-    ValueError: the text is no JSON value.
-    """
+    """Raises ValueError: the text is no JSON value."""
     try:
         json.loads(text, parse_constant=_no_constant)
     except RecursionError as error:

@@ -14,7 +14,7 @@ from functools import lru_cache
 import msgspec
 
 from lakewarden.base.setting_sections import CompactionSettings, PricesSettings
-from lakewarden.base.settings import SettingDescription, Settings, check_settings, described_settings
+from lakewarden.base.settings import SettingDescription, Settings, checked_settings, described_settings
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.errors import InvalidArgument
 
@@ -169,15 +169,11 @@ def _checked_name(given: str) -> str:
 
 
 def _with(settings: Settings, name: str, text: str) -> Settings:
-    """Raises:
-    InvalidArgument: the text is not a value of that setting.
-    """
+    """Raises InvalidArgument: the text is not a value of that setting."""
     section, _, key = name.partition(".")
     content = msgspec.to_builtins(settings)
     content[section][key] = text
     try:
-        found = msgspec.convert(content, Settings, strict=False)
-        return check_settings(found)
-    except (msgspec.ValidationError, InvalidArgument) as error:
-        kind = "a whole number" if isinstance(KEPT[name].default, int) else "a number"
-        raise InvalidArgument(f"{name} = {text!r}: write {kind}, {KEPT[name].bounds}; or {DEFAULT}") from error
+        return checked_settings(content)
+    except InvalidArgument as error:
+        raise InvalidArgument(f"{error.message}; or {DEFAULT}") from error

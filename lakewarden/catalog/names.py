@@ -51,16 +51,12 @@ def check_namespace(name: str) -> str:
 
 
 def check_table(name: str) -> str:
-    """Raises:
-    InvalidArgument: the name breaks the rules.
-    """
+    """Raises InvalidArgument: the name breaks the rules."""
     return _check("table", name)
 
 
 def check_column(name: str) -> str:
-    """Raises:
-    InvalidArgument: the name breaks the rules, or is that of a system column.
-    """
+    """Raises InvalidArgument: the name breaks the rules, or is that of a system column."""
     if name.lower() in _RESERVED_COLUMNS:
         raise InvalidArgument(f"column name {name!r} is reserved; so are {', '.join(sorted(_RESERVED_COLUMNS))}")
     return _check_form("column", name)
@@ -72,9 +68,7 @@ def is_sql_word(name: str) -> bool:
 
 
 def check_storage_id(name: str) -> str:
-    """Raises:
-    InvalidArgument: the id breaks the rules.
-    """
+    """Raises InvalidArgument: the id breaks the rules."""
     if not _STORAGE_ID.fullmatch(name) or len(name) > MAX_LENGTH:
         raise InvalidArgument(f"storage id {name[:80]!r} must be 1 to {MAX_LENGTH} ASCII letters, digits, '_' and '-'")
     return name

@@ -24,9 +24,7 @@ _COMMON = frozenset(_MOST_USED.split())
 
 
 def check_password(password: str) -> str:
-    """Raises:
-    InvalidArgument: it is too short, too long, or among the most common ones.
-    """
+    """Raises InvalidArgument: it is too short, too long, or among the most common ones."""
     if not MIN_LENGTH <= len(password) <= MAX_LENGTH:
         raise InvalidArgument(f"a password has {MIN_LENGTH} to {MAX_LENGTH} characters, and this one has {len(password)}")
     if password.lower() in _COMMON:

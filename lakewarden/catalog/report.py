@@ -114,9 +114,7 @@ class ScopePlan:
         return ScopeReport(self.scope, operation, outcome, Location(self.uri), reason, self.version, parameters, metrics)
 
     def check_place(self, log_id: str, uri: str) -> None:
-        """Raises:
-        Moved: the table is another one by now, or the scope is at another place.
-        """
+        """Raises Moved: the table is another one by now, or the scope is at another place."""
         if log_id != self.log_id:
             raise Moved(f"{self.scope} was planned on another table of that name, which was dropped; plan again")
         if uri != self.uri:

@@ -42,9 +42,7 @@ def declare(
 
 
 def declare_column(number: int, column: Column, in_key: bool) -> SchemaColumn:
-    """Raises:
-    InvalidArgument: a bad name, type or default.
-    """
+    """Raises InvalidArgument: a bad name, type or default."""
     name = check_column(column.name)
     try:
         kind = ColumnType.parse(column.type)
@@ -58,9 +56,7 @@ def declare_column(number: int, column: Column, in_key: bool) -> SchemaColumn:
 
 
 def check_kind(column: SchemaColumn, append_only: bool) -> None:
-    """Raises:
-    Unsupported: a FILE column of a STREAM table, which has no place for files.
-    """
+    """Raises Unsupported: a FILE column of a STREAM table, which has no place for files."""
     if append_only and column.type.name == "FILE":
         raise Unsupported(f"column {column.name!r}: STREAM tables have no FILE columns; USER and SHARED tables do")
 

@@ -11,8 +11,10 @@ from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from lakewarden.base.clock import Clock, NewId, random_id, system_clock
-from lakewarden.base.settings import Settings, check_settings, load_settings
+from lakewarden.base.settings import Settings, checked_settings, load_settings
 from lakewarden.catalog.state.processes import Processes
 from lakewarden.client.catalog import CatalogCalls, LakeCatalog, TagCalls
 from lakewarden.client.maintenance import Maintenance, MaintenanceCalls
@@ -85,7 +87,7 @@ class Lakehouse(
             NotFound: it does not exist, and `create` is False.
             StorageRefused, StorageUnavailable: the place cannot be written or reached.
         """
-        chosen = check_settings(settings) if settings else load_settings(os.environ)
+        chosen = checked_settings(msgspec.to_builtins(settings)) if settings else load_settings(os.environ)
         return cls(Warehouse.open(uri, chosen, clock, new_id, create=create), progress, spark)
 
     def close(self) -> None:

@@ -44,9 +44,7 @@ def set_engine(catalog: Catalog, name: str, now: datetime, *, active: bool, sett
 
 
 def namespace_of(catalog: Catalog, name: str) -> Namespace:
-    """Raises:
-    NotFound: the namespace does not exist.
-    """
+    """Raises NotFound: the namespace does not exist."""
     if name not in catalog.namespaces:
         raise NotFound(f"there is no namespace {name!r}; there are {', '.join(catalog.namespaces) or 'none'}")
     return catalog.namespaces[name]
@@ -72,9 +70,7 @@ def is_active(catalog: Catalog, table: TableName) -> bool:
 
 
 def require_active(catalog: Catalog, namespace: str) -> None:
-    """Raises:
-    FailedPrecondition: the engine of the namespace is disabled.
-    """
+    """Raises FailedPrecondition: the engine of the namespace is disabled."""
     if namespace in catalog.disabled:
         raise FailedPrecondition(
             f"the engine of namespace {namespace!r} is disabled: its tables take no reads, writes and jobs until"

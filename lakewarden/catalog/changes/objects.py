@@ -43,9 +43,7 @@ def add_namespace(catalog: Catalog, name: str, created_at: datetime) -> Catalog:
 
 
 def describe_namespace(catalog: Catalog, name: str, description: str) -> Catalog:
-    """Raises:
-    NotFound: no such namespace.
-    """
+    """Raises NotFound: no such namespace."""
     if name not in catalog.namespaces:
         raise NotFound(f"there is no namespace {name!r}")
     described = replace(catalog.namespaces[name], description=description)
@@ -111,9 +109,7 @@ def add_view(catalog: Catalog, view: View, *, replacing: bool = False) -> Catalo
 
 
 def drop_view(catalog: Catalog, name: TableName) -> Catalog:
-    """Raises:
-    NotFound: no such view.
-    """
+    """Raises NotFound: no such view."""
     if name not in catalog.views:
         raise NotFound(f"there is no view {name}")
     return replace(catalog, views={other: view for other, view in catalog.views.items() if other != name})
@@ -162,9 +158,7 @@ def begin_drop(catalog: Catalog, name: TableName) -> Catalog:
 
 
 def drop_table(catalog: Catalog, name: TableName) -> Catalog:
-    """Raises:
-    NotFound: no such table.
-    """
+    """Raises NotFound: no such table."""
     if name not in catalog.tables:
         raise NotFound(f"there is no table {name}")
     return replace(catalog, tables={other: table for other, table in catalog.tables.items() if other != name})
@@ -268,9 +262,7 @@ def identify(catalog: Catalog, storage_id: str, identity: str) -> Catalog:
 
 
 def check_still(table: Table) -> None:
-    """Raises:
-    InUse: the table is being moved to another storage.
-    """
+    """Raises InUse: the table is being moved to another storage."""
     if table.move is not None:
         raise InUse(
             f"{table.name} is being moved from storage {table.move.source!r} to {table.move.target!r}: end that first"
@@ -285,9 +277,7 @@ def table_place(storage: Storage, table: Table, base_of: BaseOf) -> str:
 
 
 def check_place(catalog: Catalog, table: Table, storage_id: str, base_of: BaseOf) -> None:
-    """Raises:
-    InUse: on that storage the table would be at the place of another, or inside it, or around it.
-    """
+    """Raises InUse: on that storage the table would be at the place of another, or inside it, or around it."""
     if not can(table.type, "cold tier"):
         return
     storage = catalog.storages[storage_id]

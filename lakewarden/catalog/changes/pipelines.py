@@ -69,9 +69,7 @@ def land_blank(catalog: Catalog, pipeline_id: str, attempt: int, above: int) -> 
 
 
 def blank_of(catalog: Catalog, pipeline: Pipeline) -> Table:
-    """Raises:
-    NotFound: the table was dropped.
-    """
+    """Raises NotFound: the table was dropped."""
     blank = catalog.blanks.get(pipeline.table)
     if blank is None or blank.id != pipeline.table_id:
         raise _dropped(pipeline)
@@ -136,9 +134,7 @@ def pipelines_in(catalog: Catalog, namespace: str | None = None) -> list[Pipelin
 
 
 def rule_named(catalog: Catalog, rule_id: str, namespace: str | None = None) -> IngestRule:
-    """Raises:
-    NotFound: the rule does not exist; the message lists those that do.
-    """
+    """Raises NotFound: the rule does not exist; the message lists those that do."""
     own = {one.id for one in pipelines_in(catalog, namespace)}
     there = {rule.id: rule for rule in catalog.rules.values() if rule.pipeline_id in own}
     if rule_id not in there:

@@ -85,9 +85,7 @@ def drop_user(catalog: Catalog, user_id: str, by: Role, now: datetime) -> Catalo
 
 
 def find_user(catalog: Catalog, user_id: str) -> User:
-    """Raises:
-    NotFound: no such user, or one that was dropped.
-    """
+    """Raises NotFound: no such user, or one that was dropped."""
     user = catalog.users.get(user_id)
     if user is None or user.deleted_at is not None:
         raise NotFound(f"there is no user {user_id!r}")
