@@ -9,15 +9,24 @@ Parquet footers if the table has had several schema versions. It also keeps what
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
+
+import msgspec
 
 from lakewarden.base.clock import to_millis
 from lakewarden.base.connection import Location
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.commit_log.commits import CommitLog
-from lakewarden.delta.commit_log.kept_versions import KEPT_TEXTS, KEPT_VERSIONS, NAME, kept_part, sign, verified
+from lakewarden.delta.commit_log.kept_versions import (
+    KEPT_TEXTS,
+    KEPT_VERSIONS,
+    NAME,
+    ListedSegment,
+    kept_part,
+    parsed_manifest,
+    sign,
+    verified,
+)
 from lakewarden.delta.commit_log.version import Snapshot
 from lakewarden.delta.parquet.files import DataFile
 from lakewarden.delta.parquet.reading import open_file
@@ -29,14 +38,10 @@ from lakewarden.storage.objects import Missing, ObjectStore
 from lakewarden.storage.open import open_store
 
 _KEPT = ("snapshot", "mac")
-_KEPT_OF_A_SEGMENT = "stats"
-"""What no other module needs: it is not shown."""
+"""What no other module needs: it is not shown, nor are a segment's `stats`."""
 
 MOST_LISTED = 1000
 """Files that a manifest lists: some 450 KB, which every commit writes and the next one reads."""
-
-_NULL = "null"
-_quoted = json.JSONEncoder().encode
 
 
 def write_manifest(target: ScopeTarget, snapshot: Snapshot, *, now: datetime) -> None:
@@ -81,8 +86,8 @@ def _listing(store: ObjectStore, target: ScopeTarget, snapshot: Snapshot, now: d
     """A manifest with its segments, but for its end."""
     known = _schema_versions(store, target, snapshot.files)
     stats = (snapshot.stats if _is_kept(target, snapshot) else None) or {}
-    segments = ",\n".join(_segment(file, known[file.path], stats.get(file.path)) for file in snapshot.files)
-    return f'{_head(target, snapshot, now)}, "segments": [\n{segments}\n]'.encode()
+    segments = [_segment(file, known[file.path], stats.get(file.path)) for file in snapshot.files]
+    return f'{_head(target, snapshot, now)}, "segments": '.encode() + msgspec.json.encode(segments)
 
 
 def _summary(target: ScopeTarget, snapshot: Snapshot, now: datetime) -> bytes:
@@ -116,7 +121,8 @@ def refresh_manifest(target: ScopeTarget, table: ScopeTable, now: datetime) -> b
 def _is_right(target: ScopeTarget, table: ScopeTable) -> bool:
     """Whether the manifest is of this version, and keeps it where it can be kept."""
     text = _text(open_store(target.location))
-    if _parsed(text).get("delta_version") != table.version:
+    found = parsed_manifest(text)
+    if found is None or found.delta_version != table.version:
         return False
     if not target.manifest_key or not table.can_be_kept or not table.digest or len(table.files()) > MOST_LISTED:
         return True
@@ -124,24 +130,13 @@ def _is_right(target: ScopeTarget, table: ScopeTable) -> bool:
     return kept is not None and kept.digest == table.digest
 
 
-@dataclass(frozen=True)
-class Manifest:
-    """The contents of a manifest: its Delta version, and the size of each live file by path."""
-
-    version: int
-    files: Mapping[str, int]
-
-
-def read_manifest(location: Location) -> Manifest | None:
-    """Reads the manifest beside a table; None when it is missing or cannot be read."""
-    found = _parsed(_text(open_store(location)))
-    version, segments = found.get("delta_version"), found.get("segments")
-    if not isinstance(version, int) or not isinstance(segments, list):
+def read_manifest(location: Location) -> tuple[int, dict[str, int]] | None:
+    """The Delta version of the manifest beside a table, and the size of each live file by path; None when it is missing, lists no
+    files, or cannot be read."""
+    found = parsed_manifest(_text(open_store(location)))
+    if found is None or found.segments is None:
         return None
-    try:
-        return Manifest(version, {str(segment["path"]): int(segment["size_bytes"]) for segment in segments})
-    except (KeyError, TypeError, ValueError):
-        return None
+    return found.delta_version, {segment.path: segment.size_bytes for segment in found.segments}
 
 
 def shown_manifest(location: Location) -> str | None:
@@ -149,26 +144,21 @@ def shown_manifest(location: Location) -> str | None:
     text = _text(open_store(location))
     if not text:
         return None
-    found = _parsed(text)
-    if not any(name in found for name in _KEPT):
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = {}
+    if not isinstance(found, dict) or not any(name in found for name in _KEPT):
         return text.decode(errors="replace")
     segments = found.get("segments")
     for segment in segments if isinstance(segments, list) else ():
-        segment.pop(_KEPT_OF_A_SEGMENT, None)
+        segment.pop("stats", None)
     return json.dumps({name: value for name, value in found.items() if name not in _KEPT})
 
 
-def _segment(file: DataFile, schema_version: int, stats: str | None) -> str:
-    # by hand: a scope of many files is listed at every flush, and this takes a fifth of json.dumps's time
-    path = _quoted(file.path)
-    kept = "" if stats is None else f', "{_KEPT_OF_A_SEGMENT}": {_quoted(stats)}'
-    divided = "" if not file.partition else f', "partition": {json.dumps(dict(file.partition))}'
-    rows, first, last = (_NULL if number is None else number for number in (file.rows, file.min_seq, file.max_seq))
-    return (
-        f'{{"id": {path}, "path": {path}, "row_count": {rows}, "size_bytes": {file.size}, '
-        f'"schema_version": {schema_version}, "status": "committed", "min_seq": {first}, '
-        f'"max_seq": {last}, "created_at": {file.modified_ms}{divided}{kept}}}'
-    )
+def _segment(file: DataFile, schema_version: int, stats: str | None) -> ListedSegment:
+    figures = file.rows, file.size, schema_version, "committed", file.min_seq, file.max_seq, file.modified_ms
+    return ListedSegment(file.path, file.path, *figures, dict(file.partition), stats)
 
 
 def _schema_versions(store: ObjectStore, target: ScopeTarget, files: tuple[DataFile, ...]) -> dict[str, int]:
@@ -176,7 +166,8 @@ def _schema_versions(store: ObjectStore, target: ScopeTarget, files: tuple[DataF
     if len(target.schemas) == 1:
         return dict.fromkeys((file.path for file in files), target.schema.version)
     stamped = {file.path: file.schema_version for file in files if file.schema_version is not None}
-    known = _recorded(_parsed(_text(store))) | stamped
+    found = parsed_manifest(_text(store))
+    known = {each.path: each.schema_version for each in (found and found.segments) or ()} | stamped
     return {file.path: known.get(file.path) or _from_footer(store, file.path) for file in files}
 
 
@@ -191,22 +182,3 @@ def _text(store: ObjectStore) -> bytes:
         return store.get(NAME)
     except Missing:
         return b""
-
-
-def _parsed(text: bytes) -> dict[str, object]:
-    try:
-        found = json.loads(text)
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
-def _recorded(manifest: dict[str, object]) -> dict[str, int]:
-    segments = manifest.get("segments")
-    if not isinstance(segments, list):
-        return {}
-    return {
-        segment["path"]: segment["schema_version"]
-        for segment in segments
-        if isinstance(segment, dict) and isinstance(segment.get("path"), str) and isinstance(segment.get("schema_version"), int)
-    }

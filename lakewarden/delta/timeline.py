@@ -15,11 +15,12 @@ from itertools import accumulate
 
 from lakewarden.base.clock import to_millis
 from lakewarden.base.threads import at_once
+from lakewarden.delta.commit_log.commits import CommitLog
 from lakewarden.delta.commit_log.stamp import CommitStamp
 from lakewarden.delta.replay.actions import read_commit
 from lakewarden.delta.replay.log_objects import LOG, LogFiles, commit_name, version_of
 from lakewarden.delta.replay.paths import key_of, root_at
-from lakewarden.storage.objects import Missing, ObjectStore, StoredObject
+from lakewarden.storage.objects import ObjectStore, StoredObject
 
 VACUUM_START = "VACUUM START"
 VACUUM_END = "VACUUM END"
@@ -230,13 +231,7 @@ def read_timeline(store: ObjectStore, newest: int, log: DatedLog, at_once: int =
 def walk(store: ObjectStore, newest: int, threads: int = 1, log: DatedLog | None = None) -> Iterator[LogEntry]:
     """Reads the commits from `newest` back to the start of the log, so many at once; `log` says when the store wrote them. Ends
     at a fence: nothing that was committed before it is there any more, though what is below may not be emptied yet."""
-
-    def text_of(version: int) -> bytes:
-        try:
-            return store.get(commit_name(version))
-        except Missing:
-            return b""
-
+    text_of = CommitLog(store).text
     for first in range(newest, -1, -threads):
         versions = range(first, max(first - threads, -1), -1)
         for version, text in zip(versions, at_once(text_of, versions, threads), strict=True):

@@ -24,15 +24,15 @@ from deltalake import DeltaTable, Schema
 from lakewarden.base.connection import Location
 from lakewarden.delta.commit_log.commit_chains import CHAINS
 from lakewarden.delta.commit_log.commits import CommitLog
-from lakewarden.delta.commit_log.damage import last_checkpoint, leads_nowhere
+from lakewarden.delta.commit_log.damage import leads_nowhere
 from lakewarden.delta.failures import delta_errors
-from lakewarden.delta.replay.log_objects import LAST_CHECKPOINT, LOG, LogFiles, checkpoint_name, commit_name
+from lakewarden.delta.replay.log_objects import LAST_CHECKPOINT, LOG, LogObjects, checkpoint_name, commit_name, version_named
 from lakewarden.delta.replay.log_state import replay
 from lakewarden.errors import Corrupt, LakewardenError
 from lakewarden.storage.clients import OUTAGES
 from lakewarden.storage.location import delta_uri, local_path
 from lakewarden.storage.meter import count
-from lakewarden.storage.objects import Missing, ObjectStore, keys_of
+from lakewarden.storage.objects import Missing, ObjectStore
 from lakewarden.storage.open import open_store
 from lakewarden.storage.options import delta_options
 
@@ -99,18 +99,14 @@ def opened(location: Location, version: int | None = None) -> DeltaTable:
 
 
 def _in_place(location: Location, version: int) -> None:
-    store = open_store(location)
-    if _last(store) >= version:
-        _check_hint(store)
+    _last(location, version)
     with delta_errors(f"cannot checkpoint {location}"):
         opened(location, version).create_checkpoint()
 
 
 def _of_tail(location: Location, version: int) -> None:
-    store = open_store(location)
-    last = _last(store)
+    store, last = open_store(location), _last(location, version)
     if last >= version:
-        _check_hint(store)
         return
     tail = _tail(store, last, version, CHAINS.upto(location, version))
     made = None if tail is None else _made(tail, version)
@@ -138,14 +134,6 @@ def _of_replay(location: Location, version: int) -> None:
         _on_copy(log, version).write(store, version)
 
 
-def _check_hint(store: ObjectStore) -> None:
-    """Raises:
-    Corrupt: the log names a checkpoint that is not there, and delta-rs would leave it so.
-    """
-    if leads_nowhere(store, LogFiles.of(keys_of(store, LOG))):
-        raise Corrupt(f"{LAST_CHECKPOINT} of {store.uri} names a checkpoint that is not there")
-
-
 def _tail(store: ObjectStore, last: int, version: int, known: Mapping[str, bytes]) -> dict[str, bytes] | None:
     """By name, what shows this version: the last checkpoint and the commits since. None where that is too much, or something
     of it is missing, emptied by a fence, or in several parts. What is known of it is not read.
@@ -162,10 +150,17 @@ def _tail(store: ObjectStore, last: int, version: int, known: Mapping[str, bytes
     return found if all(found.values()) else None
 
 
-def _last(store: ObjectStore) -> int:
-    """The version of the last checkpoint; -1 where none is known."""
-    found = last_checkpoint(store)
-    return -1 if found is None else found
+def _last(location: Location, version: int) -> int:
+    """The version of the last checkpoint; -1 where none is named.
+
+    Raises:
+        Corrupt: it is that version or above, and is not there: delta-rs would leave it so.
+    """
+    log = LogObjects(location)
+    last = version_named(pointer := log.pointer())
+    if last is not None and last >= version and leads_nowhere(pointer, log.files()):
+        raise Corrupt(f"{LAST_CHECKPOINT} of {location} names a checkpoint that is not there")
+    return -1 if last is None else last
 
 
 def _made(tail: dict[str, bytes], version: int) -> _Checkpoint | None:

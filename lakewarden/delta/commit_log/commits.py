@@ -9,7 +9,7 @@ from hashlib import sha256
 from lakewarden.delta.commit_log.stamp import CommitStamp
 from lakewarden.delta.partitions import Partition
 from lakewarden.delta.replay.actions import CommitActions, read_commit
-from lakewarden.delta.replay.log_objects import LOG, commit_name
+from lakewarden.delta.replay.log_objects import LOG, MOST_COMMIT, commit_name, read_object
 from lakewarden.delta.replay.paths import key_of, root_at
 from lakewarden.storage.objects import Missing, ObjectStore, StoredObject
 
@@ -32,13 +32,20 @@ class CommitLog:
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
 
-    def read(self, version: int) -> CommitActions | None:
-        """None when there is no such commit, or it has left the log."""
+    def text(self, version: int) -> bytes:
+        """Empty when there is no such commit, it has left the log, or was emptied below the fence of a dropped table.
+
+        Raises `Unsupported` as `read_object`.
+        """
         try:
-            text = self._store.get(commit_name(version))
+            return read_object(self._store, commit_name(version), MOST_COMMIT)
         except Missing:
-            return None
-        return read_commit(version, text) if text else None  # emptied below the fence of a dropped table
+            return b""
+
+    def read(self, version: int) -> CommitActions | None:
+        """None where its text is empty."""
+        text = self.text(version)
+        return read_commit(version, text) if text else None
 
     def is_fenced(self, version: int) -> bool:
         """Whether that commit is a fence; False where it has left the log."""
@@ -47,10 +54,8 @@ class CommitLog:
 
     def digest(self, version: int) -> str:
         """SHA-256 of a commit, which tells it from any other; empty when there is none, or it has left the log."""
-        try:
-            return sha256(self._store.get(commit_name(version))).hexdigest()
-        except Missing:
-            return ""
+        text = self.text(version)
+        return sha256(text).hexdigest() if text else ""
 
     def ends_with(self, version: int, digest: str) -> bool:
         """Whether that very commit is the newest: versions follow each other without a gap."""
@@ -62,7 +67,7 @@ class CommitLog:
         Args:
             columns: the partition columns, in the table's order.
         """
-        actions = read_commit(version, self._store.get(commit_name(version))).actions
+        actions = read_commit(version, read_object(self._store, commit_name(version), MOST_COMMIT)).actions
         found = (action.add or action.remove for action in actions)
         values = {tuple(sorted(file.partition_values.items())) for file in found if file is not None and file.partition_values}
         return frozenset(tuple((name, dict(one).get(name) or None) for name in columns) for one in values)

@@ -9,17 +9,26 @@ passed over (`delta.replay.log_state`).
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from lakewarden.base.connection import Location
 from lakewarden.delta.replay.actions import is_torn
 from lakewarden.delta.replay.checkpoints import read_checkpoint
-from lakewarden.delta.replay.log_objects import LAST_CHECKPOINT, CheckpointFiles, LogFiles, LogObjects, commit_name
+from lakewarden.delta.replay.log_objects import (
+    LAST_CHECKPOINT,
+    MOST_COMMIT,
+    CheckpointFiles,
+    LogFiles,
+    LogObjects,
+    Pointer,
+    commit_name,
+    read_object,
+    version_named,
+)
 from lakewarden.errors import Corrupt
 from lakewarden.storage.location import local_path
-from lakewarden.storage.objects import Missing, ObjectStore
+from lakewarden.storage.objects import Missing
 from lakewarden.storage.open import open_store
 
 
@@ -45,7 +54,7 @@ def damage_of(location: Location) -> LogDamage:
     """
     log = LogObjects(location)
     files = log.files()
-    hint = [LAST_CHECKPOINT] if leads_nowhere(log.store, files) else []
+    hint = [LAST_CHECKPOINT] if leads_nowhere(log.pointer(), files) else []
     return LogDamage(tuple(reversed([*_torn_commits(log, files)])), (*_unreadable(location, files), *hint))
 
 
@@ -53,7 +62,7 @@ def _torn_commits(log: LogObjects, files: LogFiles) -> Iterator[int]:
     """The torn commits at the top of a log, the newest first. An object store has none: an object is there whole or not at
     all."""
     for version in sorted(files.commits, reverse=True) if log.on_disk else ():
-        if not is_torn(log.store.get(commit_name(version))):
+        if not is_torn(log.read(commit_name(version), MOST_COMMIT)):
             return
         yield version
 
@@ -67,7 +76,7 @@ def check_name(location: Location, version: int) -> None:
     if local_path(location.uri) is None:
         return
     try:
-        text = open_store(location).get(commit_name(version))
+        text = read_object(open_store(location), commit_name(version), MOST_COMMIT)
     except Missing:
         return
     if is_torn(text):
@@ -101,15 +110,7 @@ def _can_be_read(location: Location, checkpoint: CheckpointFiles) -> bool:
     return True
 
 
-def leads_nowhere(store: ObjectStore, files: LogFiles) -> bool:
-    """Whether `_last_checkpoint` names a checkpoint that is not there. One that is not JSON misleads no reader."""
-    version = last_checkpoint(store)
+def leads_nowhere(pointer: Pointer | None, files: LogFiles) -> bool:
+    """Whether it names a checkpoint that is not there."""
+    version = version_named(pointer)
     return version is not None and all(each.version != version for each in files.checkpoints)
-
-
-def last_checkpoint(store: ObjectStore) -> int | None:
-    """The version of the last checkpoint; None where none is named."""
-    try:
-        return int(json.loads(store.get(LAST_CHECKPOINT))["version"])
-    except (Missing, ValueError, KeyError, TypeError, RecursionError):
-        return None

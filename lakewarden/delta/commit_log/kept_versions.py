@@ -203,27 +203,39 @@ class _Kept(msgspec.Struct, frozen=True):
     digest: str
 
 
-class _Segment(msgspec.Struct, frozen=True):
-    """A live file, as the manifest lists it."""
+class ListedSegment(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A live file, as the manifest lists it. `id` is the path, too."""
 
+    id: str
     path: str
     row_count: int | None
     size_bytes: int
     schema_version: int
+    status: str
     min_seq: int | None
     max_seq: int | None
     created_at: int
-    stats: str | None = None
     partition: dict[str, str | None] = {}
+    stats: str | None = None
 
 
-class _Manifest(msgspec.Struct, frozen=True):
+class Manifest(msgspec.Struct, frozen=True):
+    """What is read of a manifest. `segments` is None in one that has a summary of them, `snapshot` where it keeps none."""
+
     delta_version: int
-    segments: list[_Segment]
-    snapshot: _Kept
+    segments: list[ListedSegment] | None = None
+    snapshot: _Kept | None = None
 
 
-_decoder = msgspec.json.Decoder(_Manifest)
+_decoder = msgspec.json.Decoder(Manifest)
+
+
+def parsed_manifest(text: bytes) -> Manifest | None:
+    """None where it is none, or a later release's."""
+    try:
+        return _decoder.decode(text)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
 
 
 def kept_part(snapshot: Snapshot) -> bytes:
@@ -241,9 +253,8 @@ def verified(text: bytes, key: str, app_id: str) -> Snapshot | None:
     body, end = text[:-_LENGTH], text[-_LENGTH:]
     if not key or not hmac.compare_digest(end, _BEGIN + _mac(body, key) + _END):
         return None
-    try:
-        found = _decoder.decode(text)
-    except msgspec.DecodeError:  # a later release's
+    found = parsed_manifest(text)
+    if found is None or found.segments is None or found.snapshot is None:
         return None
     files = tuple(_file(each) for each in found.segments)
     stats: Mapping[str, str] = {each.path: each.stats for each in found.segments if each.stats is not None}
@@ -251,7 +262,7 @@ def verified(text: bytes, key: str, app_id: str) -> Snapshot | None:
     return Snapshot(found.delta_version, kept.table, files, stats, app_id, kept.transactions, kept.digest)
 
 
-def _file(each: _Segment) -> DataFile:
+def _file(each: ListedSegment) -> DataFile:
     partition = tuple(each.partition.items())
     return DataFile(
         each.path, each.size_bytes, each.row_count, each.created_at, each.min_seq, each.max_seq, each.schema_version, partition

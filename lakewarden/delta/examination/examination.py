@@ -33,13 +33,12 @@ from lakewarden.delta.examination.log_notes import (
     lost_commits,
     of_checksum,
     of_pointer,
-    read_pointer,
     without_emptied,
 )
 from lakewarden.delta.examination.newest_version import LogWalk, NewestVersion, torn_compactions
 from lakewarden.delta.examination.version_checksum import read_checksum
 from lakewarden.delta.features import features_of, unknown_features, unlisted_features
-from lakewarden.delta.replay.log_objects import LOG, LogObjects
+from lakewarden.delta.replay.log_objects import LAST_CHECKPOINT, LOG, LogObjects
 from lakewarden.delta.replay.log_state import LogState, Note
 from lakewarden.errors import Unsupported
 from lakewarden.storage.objects import ObjectStore
@@ -120,14 +119,15 @@ def examine(location: Location, listing: TableListing, store: ObjectStore | None
 def _look(location: Location, listed: TableListing, store: ObjectStore, *, deep: bool, by_checksum: bool) -> _Look:
     if len(listed.log) > MOST_LOG_OBJECTS:
         raise Unsupported(f"the log has {len(listed.log):,} objects; at most {MOST_LOG_OBJECTS:,} are looked at")
-    log, listing = LogObjects(location, store), without_emptied(location, listed, store)
+    log, listing = LogObjects(location, store), without_emptied(listed, store)
     # requests are what a checksum saves, and a disk has none
     checksum = read_checksum(log, listing, alone=by_checksum and not log.on_disk)
     if checksum is not None and checksum.state is not None:
         return _with_files(_Look(listed, listing, checksum.state, (*_of_names(listing),), (), None))
     found = LogWalk(log, listing.log_files).newest()
     # beside a checksum the pointer would be a request above the bound of a first look
-    pointer = read_pointer(log, listing) if checksum is None or log.on_disk or not by_checksum else None
+    is_asked = LAST_CHECKPOINT in listing.log and (checksum is None or log.on_disk or not by_checksum)
+    pointer = log.pointer() if is_asked else None
     notes = [*_of_names(listing), *found.notes]
     if found.state is not None:
         if deep or log.on_disk or is_doubtful(found, listing, pointer, checksum):

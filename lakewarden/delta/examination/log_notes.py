@@ -3,44 +3,39 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from itertools import pairwise
 from typing import Any
 
-import msgspec
 import pyarrow as pa
 
-from lakewarden.base.connection import Location
-from lakewarden.delta.commit_log.stamp import CommitStamp
+from lakewarden.delta.commit_log.commits import CommitLog
 from lakewarden.delta.examination.file_notes import column_names, partition_columns
 from lakewarden.delta.examination.listing import TableListing
 from lakewarden.delta.examination.newest_version import MOST_VERSIONS, LogWalk, NewestVersion
 from lakewarden.delta.examination.version_checksum import VersionChecksum
 from lakewarden.delta.features import features_of
-from lakewarden.delta.replay.actions import read_commit
 from lakewarden.delta.replay.live_files import pc, whole
 from lakewarden.delta.replay.log_objects import (
-    LAST_CHECKPOINT,
     LAST_VERSION,
     LOG,
-    MOST_COMMIT,
     MOST_LOG,
     LogFiles,
     LogObjects,
+    Pointer,
     commit_name,
     leading_version,
+    version_named,
 )
 from lakewarden.delta.replay.log_state import PASSED_OVER, LogState, Note
-from lakewarden.errors import Corrupt, Unsupported
-from lakewarden.storage.objects import Missing, ObjectStore
+from lakewarden.errors import Corrupt
+from lakewarden.storage.objects import ObjectStore
 
 _MOST_COMPARED = 32 << 20
 """Bytes of the commits below a checkpoint that are read to compare it with them, but for a deep look."""
 
 _ODD_COMMIT = re.compile(rf"{LOG}/(?!\d{{20}}\.)(\d{{1,30}})\.json")
-_MOST_HINT = 1 << 20
-"""Bytes of `_last_checkpoint`; some writers put the schema of the checkpoint into it."""
 
 
 def checkpoint_parts(listing: TableListing) -> Iterator[Note]:
@@ -54,16 +49,14 @@ def checkpoint_parts(listing: TableListing) -> Iterator[Note]:
         yield Note(PASSED_OVER, f"the checkpoint of version {version} is empty", (version,))
 
 
-def without_emptied(location: Location, listing: TableListing, store: ObjectStore) -> TableListing:
+def without_emptied(listing: TableListing, store: ObjectStore) -> TableListing:
     """The same without the commits that were emptied below a fence (`delta.lifecycle.fence`): a drop or an erasure of ours leaves
     their names, and they are as gone as those that a cleanup removes."""
     empty = sorted(version for version in listing.log_files.commits if not listing.log[commit_name(version)].size)
     if not empty or empty != [*range(len(empty))]:
         return listing
-    with suppress(Missing, Corrupt):
-        above = len(empty)
-        stamp = CommitStamp.of(read_commit(above, LogObjects(location, store).read(commit_name(above), MOST_COMMIT)))
-        if stamp is not None and stamp.fences:
+    with suppress(Corrupt):
+        if CommitLog(store).is_fenced(len(empty)):
             gone = {commit_name(version) for version in empty}
             every = zip(listing.keys, listing.sizes, listing.modified, strict=True)
             keys, sizes, modified = zip(*(line for line in every if line[0] not in gone), strict=True)
@@ -107,32 +100,15 @@ def lost_commits(listing: TableListing) -> Iterator[Note]:
         yield Note("log-gap", f"commit {start} is missing: there is the checkpoint of its version", (start,))
 
 
-Pointer = Mapping[str, object]
-"""What `_last_checkpoint` says. Source: Delta's protocol, "Last Checkpoint File"."""
-
-
-def read_pointer(log: LogObjects, listing: TableListing) -> Pointer | None:
-    """None where it is not there; empty where it is no JSON object."""
-    if LAST_CHECKPOINT not in listing.log:
-        return None
-    try:
-        said = msgspec.json.decode(log.read(LAST_CHECKPOINT, _MOST_HINT))
-    except Missing:
-        return None
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, Unsupported):
-        return {}
-    return said if isinstance(said, dict) else {}
-
-
 def of_pointer(said: Pointer, listing: TableListing, found: NewestVersion, *, is_well: bool) -> Iterator[Note]:
     """It leads to a checkpoint that is not there, or nowhere, or counts other files: readers that trust it are misled.
 
     Args:
         is_well: whether nothing else is wrong with the table, which may be why they differ.
     """
-    version, wrong = said.get("version"), ""
+    version, wrong = version_named(said), ""
     there = {len(each.names) for each in listing.log_files.checkpoints if each.version == version}
-    if type(version) is not int:
+    if version is None:
         wrong = "is no JSON with a version"
     elif not there:
         wrong = f"names version {version}, which has no checkpoint"
@@ -141,7 +117,7 @@ def of_pointer(said: Pointer, listing: TableListing, found: NewestVersion, *, is
     elif is_well and version == found.base.version and _counts_others(said, found):
         wrong = f"counts {said['numOfAddFiles']} files of version {version}, whose checkpoint has {found.base.rows}"
     if wrong:
-        yield Note("last-checkpoint-wrong", f"_last_checkpoint {wrong}", (version,) if type(version) is int else ())
+        yield Note("last-checkpoint-wrong", f"_last_checkpoint {wrong}", () if version is None else (version,))
 
 
 def _counts_others(said: Pointer, found: NewestVersion) -> bool:

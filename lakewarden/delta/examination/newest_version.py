@@ -13,11 +13,19 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakewarden.delta.replay.actions import AddFile, CommitActions, RemoveFile, read_actions, read_commit, read_compaction
+from lakewarden.delta.replay.actions import AddFile, CommitActions, RemoveFile, read_actions
 from lakewarden.delta.replay.checkpoints import Checkpoint, read_checkpoint
 from lakewarden.delta.replay.live_files import NO_FILES, FileKey, pc, whole
-from lakewarden.delta.replay.log_objects import MOST_COMMIT, CheckpointFiles, LogFiles, LogObjects, commit_name, compaction_name
-from lakewarden.delta.replay.log_state import PASSED_OVER, LogState, Note, Reconciliation
+from lakewarden.delta.replay.log_objects import MOST_COMMIT, CheckpointFiles, LogFiles, LogObjects, compaction_name
+from lakewarden.delta.replay.log_state import (
+    DamagedCommit,
+    LogGap,
+    LogState,
+    Note,
+    Reconciliation,
+    commits_behind,
+    unreadable,
+)
 from lakewarden.delta.replay.paths import OutsideTable, key_of, root_of
 from lakewarden.errors import Corrupt, Unsupported
 from lakewarden.storage.objects import Missing
@@ -178,14 +186,6 @@ class NewestVersion:
     error: str = ""
 
 
-class _Stop(Exception):
-    """The log can't be followed further."""
-
-    def __init__(self, note: Note | None) -> None:
-        super().__init__()
-        self.note = note
-
-
 class LogWalk:
     """Reads each object of a log at most once."""
 
@@ -228,8 +228,7 @@ class LogWalk:
         except OutsideTable as error:
             self._notes.append(Note("outside-path", error.message, (start.version,)))
         except Corrupt as error:
-            said = f"the {start.kind} checkpoint of version {start.version} cannot be read: {error.message}"
-            self._notes.append(Note(PASSED_OVER, said, (start.version,)))
+            self._notes.append(unreadable(start, error))
         return None
 
     def _follow(self, base: Checkpoint, start: CheckpointFiles | None) -> NewestVersion:
@@ -239,44 +238,34 @@ class LogWalk:
         error, state = "", None
         try:
             try:
-                for commit in self._commits(base.version):
+                for commit in commits_behind(self._log, self._files, base.version, self._files.newest or 0):
                     found.apply(commit)
                     trail.apply(commit)
                     self._writers[_writer(commit)] += 1
+                    if not commit.digest:
+                        self._notes.append(self._replaced(version + 1, commit.version))
                     version = commit.version
-            except _Stop as stop:
-                self._notes += [] if stop.note is None else [stop.note]
+            except LogGap as gap:
+                self._notes += self._gap(gap.version)
+            except DamagedCommit as damage:
+                said = f"{damage.message.removeprefix('torn-commit: ')}; from it on no version can be read"
+                self._notes.append(Note("torn-commit", said, (damage.version,)))
             state = found.state(version, self._files, start, ())
         except Corrupt as failure:
             error = failure.message
         return NewestVersion(state, tuple(self._notes), base, trail, self._writers, error)
 
-    def _commits(self, start: int) -> Iterator[CommitActions]:
-        for last, name in self._files.behind(start, self._files.newest or 0):
-            there = last in self._files.commits or name != commit_name(last)
-            try:
-                text = self._log.read(name, MOST_COMMIT) if there else None
-            except Missing:
-                text = None
-            if text is None:
-                raise _Stop(self._gap(last))
-            try:
-                yield read_commit(last, text) if name == commit_name(last) else read_compaction(last, name, text)
-            except Corrupt as error:
-                raise _Stop(Note("torn-commit", f"{error.message}; from it on no version can be read", (last,))) from None
-            if name != commit_name(last):
-                missing = sorted({*range(max(start + 1, last - MOST_VERSIONS), last + 1)} - self._files.commits)
-                said = f"commit {missing[0]} is missing; {name} was read, which for Spark replaces no commit that is gone"
-                self._notes.append(Note("log-gap", said, tuple(missing)))
+    def _replaced(self, first: int, last: int) -> Note:
+        missing = sorted({*range(max(first, last - MOST_VERSIONS), last + 1)} - self._files.commits)
+        said = f"{compaction_name(first, last)} was read, which for Spark replaces no commit that is gone"
+        return Note("log-gap", f"commit {missing[0]} is missing; {said}", tuple(missing))
 
-    def _gap(self, version: int) -> Note | None:
-        """None below a checkpoint that is newer: there, a missing commit is normal, and that checkpoint was named."""
-        if any(each.version >= version for each in self._files.checkpoints):
-            return None
-        missing = tuple(
-            each for each in range(version, min(self._files.newest or version, version + 100)) if each not in self._files.commits
-        )
-        return Note("log-gap", f"commit {version} is missing, and {self._files.newest} is the newest", missing or (version,))
+    def _gap(self, version: int) -> Iterator[Note]:
+        """Nothing below a checkpoint that is newer: there, a missing commit is normal, and that checkpoint was named."""
+        if not any(each.version >= version for each in self._files.checkpoints):
+            following = range(version, min(self._files.newest or version, version + MOST_VERSIONS))
+            missing = tuple(each for each in following if each not in self._files.commits)
+            yield Note("log-gap", f"commit {version} is missing, and {self._files.newest} is the newest", missing or (version,))
 
 
 def _writer(commit: CommitActions) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lakewarden.base.attempts import Attempts
+from lakewarden.base.connection import Location
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.commit_log.actions import CommitChange
 from lakewarden.delta.commit_log.committing import Committer, TooLate, check_held, may_lose
@@ -17,7 +18,7 @@ from lakewarden.delta.commit_log.damage import leads_nowhere
 from lakewarden.delta.commit_log.publish import Still, version_of_unnamed
 from lakewarden.delta.commit_log.stamp import DROP, ERASE, CommitStamp
 from lakewarden.delta.lifecycle.create import create_table
-from lakewarden.delta.replay.log_objects import LAST_CHECKPOINT, LOG, LogFiles, leading_version
+from lakewarden.delta.replay.log_objects import LAST_CHECKPOINT, LOG, LogFiles, LogObjects, leading_version
 from lakewarden.delta.scope import begun_anew, open_place
 from lakewarden.delta.table import ScopeTable, check_whole
 from lakewarden.errors import Conflict, Corrupt
@@ -132,7 +133,8 @@ def _clear(store: ObjectStore, names: Sequence[str], fence_version: int, by: Com
         if name.endswith(".json"):
             store.replace(name, b"")
     store.delete(name for name in older if not name.endswith(".json"))
-    if leads_nowhere(store, LogFiles.of(name for name in log if name not in older)):
+    pointer = LogObjects(Location(store.uri), store).pointer()
+    if leads_nowhere(pointer, LogFiles.of(name for name in log if name not in older)):
         store.delete([LAST_CHECKPOINT])  # of a drop that was late, and whose checkpoint another one has deleted
     # of writers that died, or are about to be refused
     store.delete(name for name in log if (version := version_of_unnamed(name)) is not None and version <= fence_version)

@@ -11,7 +11,7 @@ from lakewarden.base.clock import from_millis, to_millis
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.parquet.files import DataFile, NewFile
 from lakewarden.delta.past import AsOf
-from lakewarden.delta.replay.log_objects import LOG, commit_name
+from lakewarden.delta.replay.log_objects import LOG, MOST_COMMIT, commit_name, read_object
 from lakewarden.delta.scope import existing_table
 from lakewarden.delta.table import ScopeTable
 from lakewarden.delta.timeline import DatedLog, LogEntry, Timeline, entry_of, read_timeline, walk
@@ -147,7 +147,7 @@ def timeline_about(store: ObjectStore, newest: int, log: DatedLog, moment: datet
 
     def time(version: int) -> int:
         if version not in looked:
-            looked[version] = entry_of(version, store.get(commit_name(version)), store.uri, log)
+            looked[version] = entry_of(version, read_object(store, commit_name(version), MOST_COMMIT), store.uri, log)
         return looked[version].at
 
     at = to_millis(moment)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+
+import msgspec
 
 from lakewarden.base.connection import Location
 from lakewarden.delta.replay.paths import check_inside
@@ -145,6 +147,18 @@ MOST_CHECKPOINT = 1 << 30
 MOST_LOG = 4 << 30
 """Bytes of all that is read for one version."""
 
+_MOST_POINTER = 1 << 20
+"""Bytes of `_last_checkpoint`; some writers put the schema of the checkpoint into it."""
+
+Pointer = Mapping[str, object]
+"""What `_last_checkpoint` says. Source: Delta's protocol, "Last Checkpoint File"."""
+
+
+def version_named(pointer: Pointer | None) -> int | None:
+    """The version of the checkpoint that it names; None where it names none, which misleads no reader."""
+    version = (pointer or {}).get("version")
+    return version if type(version) is int else None
+
 
 class LogObjects:
     """The objects of one table's log, for the replay of one version."""
@@ -152,38 +166,52 @@ class LogObjects:
     def __init__(self, location: Location, store: ObjectStore | None = None) -> None:
         self.location = location
         self.store: ObjectStore = store or open_store(location)
-        root = local_path(location.uri)
-        self._root = None if root is None else str(root)
         self._left = MOST_LOG
 
     @property
     def on_disk(self) -> bool:
-        return self._root is not None
+        return local_path(self.location.uri) is not None
 
     def files(self) -> LogFiles:
         """One listing."""
         return LogFiles.of(keys_of(self.store, LOG))
 
-    def read(self, name: str, most: int) -> bytes:
-        """The object's bytes. `name` is relative to the table.
+    def pointer(self) -> Pointer | None:
+        """None where it is not there; empty where it is no JSON object."""
+        try:
+            said = msgspec.json.decode(self.read(LAST_CHECKPOINT, _MOST_POINTER))
+        except Missing:
+            return None
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, Unsupported):
+            return {}
+        return said if isinstance(said, dict) else {}
 
-        Raises:
-            Missing: it is not there.
-            Unsupported: it has more than `most` bytes, or all that was read has more than `MOST_LOG`.
-            OutsideTable: it is a link that leads out of the table.
-        """
-        most = min(most, self._left)
-        if self._root is None:
-            data = self.store.get_range(name, 0, most + 1)
-            size = len(data)
-        else:
-            check_inside(name, name, self.location.uri)
-            size = _size(f"{self._root}/{name}", name)
-            data = b"" if size > most else self.store.get(name)
-        if size > most:
-            raise Unsupported(f"{name} of {self.location.uri} is too large to be read: more than {most:,} bytes")
-        self._left -= size
+    def read(self, name: str, most: int) -> bytes:
+        """As `read_object`; and Unsupported, where all that was read has more than `MOST_LOG` bytes."""
+        data = read_object(self.store, name, min(most, self._left))
+        self._left -= len(data)
         return data
+
+
+def read_object(store: ObjectStore, name: str, most: int) -> bytes:
+    """The bytes of an object of a log. `store` of the table, `name` relative to it.
+
+    Raises:
+        Missing: it is not there.
+        Unsupported: it has more than `most` bytes.
+        OutsideTable: it is a link that leads out of the table.
+    """
+    root = local_path(store.uri)
+    if root is None:
+        data = store.get_range(name, 0, most + 1)
+        size = len(data)
+    else:
+        check_inside(name, name, store.uri)
+        size = _size(f"{root}/{name}", name)
+        data = b"" if size > most else store.get(name)
+    if size > most:
+        raise Unsupported(f"{name} of {store.uri} is too large to be read: more than {most:,} bytes")
+    return data
 
 
 def _size(path: str, name: str) -> int:

@@ -7,6 +7,7 @@ for an older one or for the commits, and `notes` says so. What is damaged and no
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -117,7 +118,7 @@ def _version(log: LogObjects, files: LogFiles, version: int | None, commits_only
     _check_there(log, files, files.newest if version is None else version)
     try:
         return _Replay(log, files, files.newest if version is None else version).run(commits_only)
-    except _TornCommit as error:
+    except TornCommit as error:
         above = (commit_name(each) for each in files.commits if each > error.version)
         if not log.on_disk or not all(is_torn(log.read(name, MOST_COMMIT)) for name in above):
             raise
@@ -141,10 +142,48 @@ def _check_there(log: LogObjects, files: LogFiles, version: int) -> None:
         raise NotFound(f"version {version} of {log.location.uri} is no longer in its log: {there}")
 
 
-class _TornCommit(TornText):
-    def __init__(self, version: int, error: TornText) -> None:
-        super().__init__(f"torn-commit: {error.message}")
+class DamagedCommit(Corrupt):
+    """A commit, or what stands for it, is not as Delta's protocol has it."""
+
+    def __init__(self, version: int, message: str) -> None:
+        super().__init__(message)
         self.version = version
+
+
+class TornCommit(DamagedCommit):
+    """It is empty, cut off, or no JSON."""
+
+
+class LogGap(DamagedCommit):
+    """It is not there."""
+
+
+def commits_behind(log: LogObjects, files: LogFiles, start: int, version: int) -> Iterator[CommitActions]:
+    """What leads from behind `start` to `version`, in order; compactions where commits are missing (`LogFiles.behind`).
+
+    Raises:
+        DamagedCommit: that is as far as it leads.
+    """
+    for last, name in files.behind(start, version):
+        is_commit = name == commit_name(last)
+        try:
+            if is_commit and last not in files.commits:
+                raise Missing(name)
+            text = log.read(name, MOST_COMMIT)
+            found = read_commit(last, text) if is_commit else read_compaction(last, name, text)
+        except Missing:
+            raise LogGap(last, f"log-gap: {name} of {log.location.uri} is missing") from None
+        except TornText as error:
+            raise TornCommit(last, f"torn-commit: {error.message}") from error
+        except Corrupt as error:
+            raise DamagedCommit(last, error.message) from error
+        yield found
+
+
+def unreadable(start: CheckpointFiles, error: Corrupt) -> Note:
+    """That a checkpoint is passed over."""
+    said = f"the {start.kind} checkpoint of version {start.version} cannot be read: {error.message}"
+    return Note(PASSED_OVER, said, (start.version,))
 
 
 _MOST_TOUCHED = 50_000
@@ -244,12 +283,11 @@ class _Replay:
         for start in starts:
             try:
                 return self._from(read_checkpoint(self._log, start), start)
-            except _TornCommit:
+            except TornCommit:
                 raise
             except Corrupt as error:
                 failure = failure or error
-                said = f"the {start.kind} checkpoint of version {start.version} cannot be read: {error.message}"
-                self._notes.append(Note(PASSED_OVER, said, (start.version,)))
+                self._notes.append(unreadable(start, error))
         if 0 not in self._files.commits:
             missing = f"log-gap: {self._log.location.uri} has no commit 0, and no checkpoint that replaces it"
             raise failure or Corrupt(missing)
@@ -257,34 +295,9 @@ class _Replay:
 
     def _from(self, base: Checkpoint, start: CheckpointFiles | None) -> LogState:
         found = Reconciliation(base, self._log.location)
-        for commit in self._commits(base.version):
+        for commit in commits_behind(self._log, self._files, base.version, self._version):
             found.apply(commit)
-        if found.newest is None or found.newest.version != self._version:
-            found.newest = self._own_commit()
+        if found.newest is None or found.newest.version != self._version:  # it was read from its checkpoint
+            with suppress(LogGap):
+                found.newest = next(commits_behind(self._log, self._files, self._version - 1, self._version))
         return found.state(self._version, self._files, start, self._notes)
-
-    def _commits(self, start: int) -> Iterator[CommitActions]:
-        for last, name in self._files.behind(start, self._version):
-            try:
-                text = self._log.read(name, MOST_COMMIT)
-            except Missing:
-                raise Corrupt(f"log-gap: {name} of {self._log.location.uri} is missing") from None
-            if name == commit_name(last):
-                yield self._commit(last, text)
-            else:
-                yield read_compaction(last, name, text)
-
-    def _own_commit(self) -> CommitActions | None:
-        """The commit of a version that was read from its checkpoint."""
-        if self._version not in self._files.commits:
-            return None
-        try:
-            return self._commit(self._version, self._log.read(commit_name(self._version), MOST_COMMIT))
-        except Missing:
-            return None
-
-    def _commit(self, version: int, text: bytes) -> CommitActions:
-        try:
-            return read_commit(version, text)
-        except TornText as error:
-            raise _TornCommit(version, error) from error

@@ -83,17 +83,17 @@ def listed(task: RepairTask, listing: Sequence[StoredObject]) -> LastReadable | 
     target, known, sizes = task.target, task.known, {found.key: found.size for found in listing}
     manifest = read_manifest(target.location)
     # An older manifest would bring back what later commits deleted.
-    if known is None or manifest is None or manifest.version != known.version or manifest.files.items() - sizes.items():
+    if known is None or manifest is None or manifest[0] != known.version or manifest[1].items() - sizes.items():
         return None
     try:
-        files = [open_file(open_store(target.location), path) for path in manifest.files]
+        files = [open_file(open_store(target.location), path) for path in manifest[1]]
         if not all(_is_own(target, opened) for opened in files):
             return None
         parts = [opened.read(read_schema(target.schema), {}) for opened in files]
     except LakewardenError:
         return None
     rows = pa.concat_tables([empty_rows(target.schema), *parts])
-    return LastReadable(known.version, known.watermark, rows, frozenset(manifest.files), end_of(LAST_POSITION))
+    return LastReadable(known.version, known.watermark, rows, frozenset(manifest[1]), end_of(LAST_POSITION))
 
 
 def last_whole(target: ScopeTarget, newest: ScopeTable | None, sizes: Mapping[str, int]) -> LastReadable:

@@ -219,7 +219,7 @@ def test_truncated_broken_or_gone(scope: ScopeTarget) -> None:
 
 def test_forged_without_the_key(scope: ScopeTarget) -> None:
     _flush(scope, 0, 1)
-    _know(scope, _text(scope).replace(b'"row_count": 1', b'"row_count": 7'))
+    _know(scope, _text(scope).replace(b'"row_count":1', b'"row_count":7'))
     found = open_scope(scope)
     assert found is not None
     assert not found.is_kept

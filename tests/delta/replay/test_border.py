@@ -9,11 +9,13 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from deltalake import write_deltalake
+from deltalake import DeltaTable, write_deltalake
 
 from lakewarden.delta.parquet.reading import open_file
 from lakewarden.delta.reading.foreign import ForeignTable
+from lakewarden.delta.reading.history import entries_below
 from lakewarden.delta.replay.paths import OutsideTable
+from lakewarden.delta.timeline import walk
 from lakewarden.storage.open import open_store
 from tests.delta.hand_written import HandWritten, add, bitmap, metadata, protocol
 
@@ -79,6 +81,17 @@ def test_a_commit_that_is_a_link_out_of_the_table_is_refused(table: HandWritten)
     (table.log / f"{0:020d}.json").symlink_to(other.log / f"{0:020d}.json")
     with pytest.raises(OutsideTable, match="symbolic link"):
         ForeignTable.open(table.location)
+
+
+def test_older_commits_that_are_links_out_of_the_table_are_refused(table: HandWritten) -> None:
+    """Below a checkpoint no opening reads them; histories and timelines do."""
+    write_deltalake(table.path, pa.table({"id": [1]}))
+    DeltaTable(table.path).create_checkpoint()
+    (table.log / f"{0:020d}.json").rename(table.path.parent / "other" / "0.json")
+    (table.log / f"{0:020d}.json").symlink_to(table.path.parent / "other" / "0.json")
+    for read in (lambda: entries_below(table.location, 1, None), lambda: [*walk(open_store(table.location), 0)]):
+        with pytest.raises(OutsideTable, match="symbolic link"):
+            read()
 
 
 @pytest.mark.parametrize("kind", ["p", "prefix", "link"])
