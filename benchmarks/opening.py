@@ -14,8 +14,8 @@ from benchmarks.flush.requests import environment
 from benchmarks.measuring.page import Section, Table
 from benchmarks.measuring.scale import Scale
 from lakewarden.base.connection import Location
-from lakewarden.delta.commit_log.version import LogVersion
 from lakewarden.delta.replay.log_state import replay
+from lakewarden.delta.table_contents import TableContents
 from lakewarden.storage.options import delta_options
 from tests.fixtures.minio import serve_minio
 from tests.fixtures.proxy import proxy_of
@@ -61,8 +61,8 @@ def _versions(location: Location) -> Iterator[int]:
 def _by_replay(location: Location) -> None:
     state = replay(location)
     assert state is not None
-    version = LogVersion(state)
-    assert (len(version.files), version.transaction("w")) == (state.version + 1, None)
+    table = TableContents(location, state)
+    assert (len(table.files()), table.watermark("w")) == (state.version + 1, None)
 
 
 def _by_delta_rs(location: Location) -> None:

@@ -15,7 +15,7 @@ from lakewarden.catalog.state.floor import floor_at
 from lakewarden.catalog.state.floor_entries import NOTHING, FloorLocation, KnownState
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.commit_log.actions import CHANGE_DATA_FEED
-from lakewarden.delta.commit_log.kept_versions import KeptVersion, kept_snapshot
+from lakewarden.delta.commit_log.kept_versions import kept_snapshot
 from lakewarden.delta.commit_log.known_rules import KNOWN_RULES
 from lakewarden.delta.commit_log.stamp import CommitStamp
 from lakewarden.delta.row_rules import rules_of
@@ -120,7 +120,7 @@ def open_scope(target: ScopeTarget, version: int | None = None, *, newest: bool 
     if version is None:
         with naming(target.root):
             kept = kept_snapshot(target, newest=newest)
-            table = None if kept is None else ScopeTable(target.location, KeptVersion(target.location, kept), is_kept=True)
+            table = None if kept is None else ScopeTable(target.location, kept)
         return compared(table or open_place(target), target)
     table = open_place(target, version)
     return None if table is None else _of_scope(table, target)

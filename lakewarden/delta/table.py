@@ -24,7 +24,7 @@ from lakewarden.delta.commit_log.committing import held_still, transactions_of
 from lakewarden.delta.commit_log.damage import check_name, torn_error
 from lakewarden.delta.commit_log.publish import publish
 from lakewarden.delta.commit_log.stamp import CommitStamp
-from lakewarden.delta.commit_log.version import LogVersion, OwnCommit
+from lakewarden.delta.commit_log.version import OwnCommit
 from lakewarden.delta.features import check_features, check_grows, check_readable
 from lakewarden.delta.parquet.files import DataFile, NewFile
 from lakewarden.delta.parquet.reading import open_file
@@ -63,7 +63,7 @@ class ScopeTable(TableContents):
         if state is None:
             return None
         check_readable(state)
-        return cls(location, LogVersion(state), state.torn, mended=any(note.kind == PASSED_OVER for note in state.notes))
+        return cls(location, state)
 
     def commit(
         self,
@@ -222,6 +222,11 @@ class ScopeTable(TableContents):
         change = CommitChange(stamp, transactions_of(transaction), _OVERWRITE, removes=self.files())
         yield from self._commit(change, since, now)
         return self.version + 1
+
+    @property
+    def _mended(self) -> bool:
+        """Whether a checkpoint of its log can't be read, and was passed over."""
+        return not self.is_kept and any(note.kind == PASSED_OVER for note in self.log_state.notes)
 
     def checkpoint(self) -> None:
         """Writes the checkpoint of this version; raises as `write_checkpoint`."""

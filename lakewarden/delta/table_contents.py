@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
+from typing import Any
 
 import pyarrow as pa
 
@@ -11,39 +12,36 @@ from lakewarden.base.connection import Location
 from lakewarden.base.scope import Scope
 from lakewarden.catalog.model import TableSchema
 from lakewarden.catalog.report import ScopeState
-from lakewarden.delta.commit_log.actions import DELETION_VECTORS, MOST_WRITER, READER, TableHead
+from lakewarden.delta.commit_log.actions import DELETION_VECTORS, MOST_WRITER, READER, TableHead, logged_name
 from lakewarden.delta.commit_log.commits import CommitLog
 from lakewarden.delta.commit_log.committing import BATCH_APP, SWEPT
-from lakewarden.delta.commit_log.version import MOST_KEPT, LogVersion, Snapshot, state_of
-from lakewarden.delta.parquet.files import DataFile
+from lakewarden.delta.commit_log.version import MOST_KEPT, Snapshot, state_of
+from lakewarden.delta.parquet.files import DataFile, LoggedName
 from lakewarden.delta.parquet.reading import open_file
+from lakewarden.delta.parquet.said_bounds import SaidEnds, bounds_of, end_of, said_ends, whole_number
 from lakewarden.delta.parquet.schema import SEQ, SEQ_ID, LiveColumn, is_ours, live_columns, reads_alike, version_of
 from lakewarden.delta.parquet.stats import Bounds, Value
-from lakewarden.delta.partitions import value_of
+from lakewarden.delta.partitions import NO_PARTITION, Partition, respelled, value_of
 from lakewarden.delta.replay.columns import all_rows
 from lakewarden.delta.replay.live_files import vectors_of
-from lakewarden.delta.replay.log_state import LogState
+from lakewarden.delta.replay.log_state import LogState, replay
 from lakewarden.errors import Corrupt, Unsupported
 from lakewarden.storage.open import open_store
 
 
 class TableContents:
-    """One version, as it was opened, or by what is known of it."""
+    """One version by its log, or by what is kept of it: then the log is read for what that lacks alone. All but its number is
+    worked out on demand; what fails raises as `ScopeTable.open`."""
 
-    def __init__(
-        self, location: Location, found: LogVersion, torn: int | None = None, *, mended: bool = False, is_kept: bool = False
-    ) -> None:
-        """
-        Args:
-            torn: as of `LogState`.
-            mended: a checkpoint of its log can't be read, and was passed over.
-            is_kept: it was not opened.
-        """
+    def __init__(self, location: Location, found: LogState | Snapshot) -> None:
         self.location = location
-        self.torn = torn
-        self.is_kept = is_kept
-        self._found = found
-        self._mended = mended
+        self.version, self.digest = found.version, found.digest
+        """`digest`: SHA-256 of the commit that made it; empty when that has left the log."""
+        self._kept = found if isinstance(found, Snapshot) else None
+        if isinstance(found, LogState):
+            self.log_state = found
+        self._transactions = {} if self._kept is None else {**self._kept.transactions}
+        """Those that are known without another look, as `watermark` returns them."""
         self._bounds: dict[str, Bounds | None] = {}
         self.scope: Scope | None = None
         """The owner whose rows its files must hold; None when that is not checked."""
@@ -53,13 +51,42 @@ class TableContents:
         return self.location.uri
 
     @cached_property
-    def version(self) -> int:
-        return self._found.version
+    def log_state(self) -> LogState:
+        """The version by its log, which is read where that was not needed before."""
+        found = replay(self.location, self.version)
+        if found is None:
+            raise Corrupt(f"{self.location}: version {self.version} cannot be read from its log")
+        return found
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether it was not opened."""
+        return self._kept is not None
+
+    @property
+    def torn(self) -> int | None:
+        """As of `LogState`."""
+        return None if self.is_kept else self.log_state.torn
 
     @cached_property
     def head(self) -> TableHead:
         """What the table says of itself."""
-        return self._found.head
+        if self._kept is not None:
+            return self._kept.head
+        found, protocol = self.log_state.metadata, self.log_state.protocol
+        return TableHead(
+            found.id or "",
+            found.schema_string or "",
+            {name: value for name, value in found.configuration.items() if value is not None},
+            found.created_time,
+            found.name,
+            found.description,
+            found.partition_columns,
+            protocol.min_reader_version,
+            protocol.min_writer_version,
+            protocol.reader_features or (),
+            protocol.writer_features or (),
+        )
 
     @cached_property
     def columns(self) -> tuple[LiveColumn, ...]:
@@ -79,11 +106,11 @@ class TableContents:
         """Returns the number of rows that other writers deleted by deletion vectors."""
         if DELETION_VECTORS not in self.head.features:
             return 0
-        return sum(vector.cardinality for vector in vectors_of(self._found.state.files) if vector is not None)
+        return sum(vector.cardinality for vector in vectors_of(self.log_state.files) if vector is not None)
 
     def scan(self) -> pa.Table:
         """Reads its rows by the log alone, as those of any writer's table: without those that vectors delete. That is slower."""
-        return all_rows(self._found.state)
+        return all_rows(self.log_state)
 
     def schema_version(self, schemas: tuple[TableSchema, ...]) -> TableSchema:
         """Returns the schema version that the Delta columns match.
@@ -140,12 +167,10 @@ class TableContents:
         return self.property("delta.columnMapping.mode") or "none"
 
     def watermark(self, app_id: str) -> int | None:
-        return self._found.transaction(app_id)
-
-    @property
-    def log_state(self) -> LogState:
-        """The version by its log, which is read where that was not needed before."""
-        return self._found.state
+        """The version of that transaction identifier; None where there is none."""
+        if app_id not in self._transactions:
+            self._transactions[app_id] = self.log_state.transactions.get(app_id)
+        return self._transactions[app_id]
 
     @property
     def is_swept(self) -> bool:
@@ -158,18 +183,16 @@ class TableContents:
         return not self.has_files and CommitLog(open_store(self.location)).is_fenced(self.version)
 
     @property
-    def digest(self) -> str:
-        """SHA-256 of the newest commit's text; empty when it is no longer in the log."""
-        return self._found.digest
-
-    @property
     def has_files(self) -> bool:
-        return self._found.has_files
+        return bool(self.log_state.files.num_rows if self._kept is None else self._kept.files)
 
-    @property
+    @cached_property
     def stats(self) -> Mapping[str, str]:
         """Delta's statistics of each live file that has any, as JSON, by path."""
-        return self._found.stats
+        if self._kept is not None:
+            return self._kept.stats or {}
+        texts = zip(self._column("key"), self._column("stats"), strict=True)
+        return {path: text for path, text in texts if text is not None}
 
     def bounds(self, column: str) -> Bounds | None:
         """For each live file, in the order of `files`, the lowest and the highest value of the column, None where that is
@@ -183,7 +206,7 @@ class TableContents:
         if column in self.head.partition_columns:
             values = self.partition_values(column)
             return values, values
-        bounds = self._found.bounds(column)
+        bounds = bounds_of(self.head.schema, column, self._ends)
         if bounds is None or self._by_age == sorted(self._by_age):
             return bounds
         low, high = bounds
@@ -202,7 +225,7 @@ class TableContents:
 
     @cached_property
     def _files(self) -> tuple[DataFile, ...]:
-        found = self._found.files
+        found = self._listed
         if self.plain and any(file.rows is None for file in found):
             found = tuple(file if file.rows is not None else self._counted(file) for file in found)
         return tuple(found[index] for index in self._by_age)
@@ -210,8 +233,43 @@ class TableContents:
     @cached_property
     def _by_age(self) -> list[int]:
         """The places of the live files in what was found, oldest rows first."""
-        files = self._found.files
+        files = self._listed
         return sorted(range(len(files)), key=lambda index: files[index].age)
+
+    @cached_property
+    def _listed(self) -> tuple[DataFile, ...]:
+        """The live files, in any order."""
+        if self._kept is not None:
+            return self._kept.files
+        paths, sizes, modified = (self._column(name) for name in ("key", "size", "modificationTime"))
+        ends = ((whole_number(each.rows), _seq(each.lowest), _seq(each.highest)) for each in self._ends)
+        found = zip(paths, sizes, modified, ends, self._partitions(), self._logged(), strict=True)
+        return tuple(
+            DataFile(path, size or 0, rows, changed or 0, min_seq, max_seq, None, partition, logged)
+            for path, size, changed, (rows, min_seq, max_seq), partition, logged in found
+        )
+
+    @cached_property
+    def _ends(self) -> list[SaidEnds]:
+        texts = self._column("stats") if self._kept is None else (self.stats.get(file.path) for file in self._listed)
+        return [said_ends(text) for text in texts]
+
+    def _partitions(self) -> list[Partition]:
+        columns = self.head.partition_columns
+        if not columns:
+            return [NO_PARTITION] * self.log_state.files.num_rows
+        types = {column.name: column.type for column in self.columns}
+        said = self.log_state.files.column("partitionValues").to_pylist(maps_as_pydicts="lossy")
+        texts = [respelled([(values or {}).get(name) for values in said], types.get(name, "")) for name in columns]
+        return [tuple(zip(columns, values, strict=True)) for values in zip(*texts, strict=True)]
+
+    def _logged(self) -> list[LoggedName | None]:
+        names = zip(self._column("key"), self._column("path"), vectors_of(self.log_state.files), strict=True)
+        return [logged_name(*each) for each in names]
+
+    def _column(self, name: str) -> list[Any]:
+        found: list[Any] = self.log_state.files.column(name).to_pylist()
+        return found
 
     def _counted(self, file: DataFile) -> DataFile:
         """Returns the file with its number of rows, which another writer's file may have only in its footer."""
@@ -220,7 +278,7 @@ class TableContents:
     def snapshot(self, app_id: str) -> Snapshot:
         """This version as a value. `app_id` is that of the watermark."""
         names = (app_id, BATCH_APP) if self.has_files else (app_id, BATCH_APP, SWEPT)
-        transactions = {**self._found.known_transactions, **{name: self.watermark(name) for name in names}}
+        transactions = {**self._transactions, **{name: self.watermark(name) for name in names}}
         files, digest = self.files(), self.digest if self.can_be_kept else ""
         stats = self.stats if self.can_be_kept and len(files) <= MOST_KEPT else None
         return Snapshot(self.version, self.head, files, stats, app_id, transactions, digest)
@@ -246,3 +304,7 @@ class TableContents:
     def property(self, name: str) -> str:
         """One of the table's own properties; empty where it is not set."""
         return self.head.configuration.get(name) or ""
+
+
+def _seq(ends: object) -> int | None:
+    return whole_number(end_of(ends, SEQ))

@@ -13,7 +13,6 @@ import hmac
 import re
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
-from functools import cached_property
 from hashlib import sha256
 
 import msgspec
@@ -25,12 +24,9 @@ from lakewarden.catalog.state.floor_entries import NOTHING
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.commit_log.actions import TableHead
 from lakewarden.delta.commit_log.commit_chains import CHAINS
-from lakewarden.delta.commit_log.version import MOST_KEPT, LogVersion, Snapshot
+from lakewarden.delta.commit_log.version import MOST_KEPT, Snapshot
 from lakewarden.delta.parquet.files import DataFile
-from lakewarden.delta.parquet.said_bounds import SaidEnds, said_ends
 from lakewarden.delta.replay.log_objects import LOG, commit_name, leading_version
-from lakewarden.delta.replay.log_state import LogState, replay
-from lakewarden.errors import Corrupt
 from lakewarden.storage.location import local_path
 from lakewarden.storage.objects import Missing, ObjectStore, keys_of
 from lakewarden.storage.open import open_store
@@ -141,46 +137,6 @@ def _is_last(store: ObjectStore, version: int) -> bool:
     names = keys_of(store, LOG)
     above = any((leading_version(name) or 0) > version for name in names)
     return commit_name(version) in names and not above
-
-
-class KeptVersion(LogVersion):
-    """A version that is kept. The log is read for what that lacks alone."""
-
-    def __init__(self, location: Location, snapshot: Snapshot) -> None:
-        self._location = location
-        self._snapshot = snapshot
-        self.head, self.files, self.stats = snapshot.head, snapshot.files, snapshot.stats or {}
-
-    @property
-    def version(self) -> int:
-        return self._snapshot.version
-
-    @cached_property
-    def state(self) -> LogState:  # type: ignore[override]  # read where it is needed
-        found = replay(self._location, self.version)
-        if found is None:
-            raise Corrupt(f"{self._location}: version {self.version} cannot be read from its log")
-        return found
-
-    @property
-    def has_files(self) -> bool:
-        return bool(self.files)
-
-    def transaction(self, app_id: str) -> int | None:
-        known = self._snapshot.transactions
-        return known[app_id] if app_id in known else self.state.transactions.get(app_id)
-
-    @property
-    def known_transactions(self) -> Mapping[str, int | None]:
-        return self._snapshot.transactions
-
-    @property
-    def digest(self) -> str:
-        return self._snapshot.digest
-
-    @cached_property
-    def _ends(self) -> list[SaidEnds]:
-        return [said_ends(self.stats.get(file.path)) for file in self.files]
 
 
 # The form in which a version is kept: a part of manifest.json, signed under the scope's own key.

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from lakewarden.catalog.target import ScopeTarget
-from lakewarden.delta.commit_log.kept_versions import KeptVersion
 from lakewarden.delta.scope import open_scope
 from lakewarden.delta.table import ScopeTable
 from tests.delta.commit_log.test_signature import KEY
@@ -91,8 +90,8 @@ def test_statistics_in_a_form_of_others_exclude_nothing(tmp_path: Path, stats: s
     flush(scope, [{"id": 1}])
     snapshot = _known(scope).snapshot(scope.app_id)
     theirs = replace(snapshot, stats=dict.fromkeys(snapshot.stats or {}, stats))
-    assert KeptVersion(scope.location, snapshot).bounds("id") == ([1], [1])
-    assert KeptVersion(scope.location, theirs).bounds("id") in (None, ([None], [None]))
+    assert ScopeTable(scope.location, snapshot).bounds("id") == ([1], [1])
+    assert ScopeTable(scope.location, theirs).bounds("id") in (None, ([None], [None]))
 
 
 def _ends(table: ScopeTable, name: str) -> list[tuple[object, object]] | None:
