@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from lakewarden.errors import Conflict
 
 
@@ -9,8 +11,7 @@ class Attempts:
     """Counts attempts, in a loop that ends by returning what one of them brought:
 
         attempts = Attempts(20, "n.t was written to", "in between")
-        while True:
-            attempts.next()
+        while attempts.next():
             …
 
     Args:
@@ -22,16 +23,16 @@ class Attempts:
     def __init__(self, most: int, what: str, when: str, then: str = "try again") -> None:
         self._most = most
         self._said = what, when, then
-        self._made = 0
+        self.made = 0
 
-    def next(self) -> int:
-        """Begins an attempt, and returns its number from 0.
+    def next(self) -> Literal[True]:
+        """Begins an attempt.
 
         Raises:
             Conflict: all were made.
         """
-        if self._made == self._most:
+        if self.made == self._most:
             what, when, then = self._said
             raise Conflict(f"{what} {self._most} times {when}; {then}")
-        self._made += 1
-        return self._made - 1
+        self.made += 1
+        return True

@@ -216,8 +216,7 @@ class CatalogStore:
             Whatever the change itself raises; nothing was changed then.
         """
         attempts = Attempts(40, f"the catalog in {self._store.uri} changed", "under this change", "nothing is done")
-        while True:
-            attempt = attempts.next()
+        while attempts.next():
             before = self._newest()
             after = change(before.catalog)
             if after == before.catalog:
@@ -226,7 +225,7 @@ class CatalogStore:
             if made is not None:
                 return made
             # By chance and growing, so that those who lost the same race do not meet again.
-            self._pause(self._spread() * min(_LONGEST_PAUSE, 0.002 * 2**attempt))
+            self._pause(self._spread() * min(_LONGEST_PAUSE, 0.002 * 2 ** (attempts.made - 1)))
 
     def _spread(self) -> float:
         """From 0 to 1, another for everyone who races."""

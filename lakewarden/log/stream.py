@@ -44,8 +44,7 @@ def read_stream(log: LogReader, table: Table, user: str, now: datetime) -> pa.Ta
     ttl, schemas = table.options.ttl_seconds, table.schemas
     assert ttl is not None, "a STREAM table has a TTL"
     attempts = Attempts(100, f"log {log.log_id} was evicted", "while it was read")
-    while True:
-        attempts.next()
+    while attempts.next():
         pending = log.view((user,)).pending.get(user)
         # Read by the clock, not by what was evicted: an eviction that is late must not show expired rows.
         live = tuple(each for each in pending.ranges if not is_over(each, ttl, now)) if pending else ()

@@ -105,7 +105,7 @@ def bind(context: Context, statement: Statement, made: Made | None = None, *, fi
     if statement.checked_by_its_run:
         if first:
             check()
-        return BoundStatement(statement, replace(context, readable=readable, check=None if first else check))
+        return BoundStatement(statement, context.to_run(readable, None if first else check))
     check()
     # writes follow from all rows, and run to their end
     return BoundStatement(statement, replace(context, readable=readable, freshness="strong", cancellation=Cancellation()))

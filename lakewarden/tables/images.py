@@ -224,8 +224,7 @@ class ImagedLog:
         with Current(self.images, taken) as current:
             # appends of others that a call lets pass; only those of the same keys cost it another look
             attempts = Attempts(1000, f"{self.images.table.name} was written to", "in between")
-            while True:
-                attempts.next()
+            while attempts.next():
                 with self.log.turn(None) if touched is None else self.log.announced():
                     view = self.log.view(("",))
                     self.ready(view)

@@ -103,8 +103,7 @@ def where_it_lies(place: Place, read: Callable[[ScopeTarget], tuple[T, bool]]) -
     """
     target = place()
     attempts = Attempts(20, f"{target.scope} was moved or altered", "while it was read", "read again")
-    while True:
-        attempts.next()
+    while attempts.next():
         try:
             found, sure = read(target)
         except (LakewardenError, Missing):

@@ -273,8 +273,7 @@ class Floor:
     def _every(self, read: Callable[[str], T], keys: list[str] | None = None) -> dict[str, T]:
         """What is read of each object; of those of a listing before, if none of them is gone."""
         attempts = Attempts(20, f"{self._store.uri}/{self._prefix} changed", "while it was read")
-        while True:
-            attempts.next()
+        while attempts.next():
             try:
                 return {key: read(key) for key in (self._list() if keys is None else keys)}
             except Missing:

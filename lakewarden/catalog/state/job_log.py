@@ -224,8 +224,7 @@ class JobLog:
             Conflict: its runner changed it again and again meanwhile.
         """
         attempts = Attempts(40, f"job {job_id} changed", "during the cancellation")
-        while True:
-            attempts.next()
+        while attempts.next():
             job = self.find(job_id)
             if not job.active:
                 raise Unsupported(f"job {job_id} is {job.status}: only an unfinished job can be cancelled")

@@ -192,8 +192,7 @@ class ScopeRegistry:
             Conflict: other processes folded again and again meanwhile.
         """
         attempts = Attempts(100, f"the list of scopes of table {table_id} was folded", "meanwhile")
-        while True:
-            attempts.next()
+        while attempts.next():
             look = self._look(table_id)
             key = _fold_key(table_id, look.fold + 1)
             # Entries that an earlier fold contains and that are still there stay in the list of what is replaced, or they would
@@ -221,8 +220,7 @@ class ScopeRegistry:
     def _read_steadily(self, table_id: str, of: Callable[[_Look], _T]) -> _T:
         """Reads users of a look. What is read of a long list counts if the fold is still the newest: names come again."""
         attempts = Attempts(100, f"the list of scopes of table {table_id} was folded", "while it was read")
-        while True:
-            attempts.next()
+        while attempts.next():
             look = self._look(table_id)
             try:
                 found = of(look)
@@ -236,8 +234,7 @@ class ScopeRegistry:
         """Reads the registry. A listing is not atomic: it is valid if no newer fold exists after it was read. One that shows
         exactly what was read before misses nothing that was folded since."""
         attempts = Attempts(100, f"the list of scopes of table {table_id} was folded", "while it was read")
-        while True:
-            attempts.next()
+        while attempts.next():
             keys, before = self._keys(table_id), self._read_of(table_id)
             try:
                 look = self._read_all(table_id, keys)

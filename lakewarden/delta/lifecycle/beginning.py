@@ -39,8 +39,7 @@ def begin_table(target: ScopeTarget, by: Committer, *, columns: bool = False) ->
         Corrupt: as `open_scope`.
     """
     attempts = Attempts(20, f"{target.scope} was committed to", "while its table was to begin or to get columns")
-    while True:
-        attempts.next()
+    while attempts.next():
         table = open_scope(target)
         check_not_frozen(table, target)
         check_whole(table, target.location)

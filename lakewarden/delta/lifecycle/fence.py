@@ -37,8 +37,7 @@ def fence(target: ScopeTarget, by: Committer) -> Steps[int | None]:
     store = open_store(target.location)
     # a flush may commit once more before it learns that the table is gone; more than this is a writer that will not stop
     attempts = Attempts(20, f"{target.scope} was written to", "while it was being dropped", "stop its writers and try again")
-    while True:
-        attempts.next()
+    while attempts.next():
         table = open_place(target)
         if table is None:
             return None
@@ -64,8 +63,7 @@ def fence_settled(target: ScopeTarget, watermark: int, by: Committer, still: Sti
     """
     store = open_store(target.location)
     attempts = Attempts(20, f"{target.scope} was written to", "while it was being erased")
-    while True:
-        attempts.next()
+    while attempts.next():
         with may_lose():
             version, names = yield from _settled(target, store, watermark, by, still)
             _clear(store, names, version, by)

@@ -64,8 +64,7 @@ def freeze(target: ScopeTarget, token: int, by: Committer) -> Steps[int]:
     """
     # flushes may each commit once more before they learn of the move
     attempts = Attempts(100, f"{target.scope} was committed to", "while it was to be frozen")
-    while True:
-        attempts.next()
+    while attempts.next():
         table = open_scope(target)
         mark = _Mark() if table is None else _taken(table, target, token)
         if table is not None and mark.version is not None and mark.token == token:
@@ -85,8 +84,7 @@ def thaw(target: ScopeTarget, token: int, by: Committer) -> Steps[bool]:
         Conflict: others kept on committing; or a process with a newer token was here; or it was looked up too long ago.
     """
     attempts = Attempts(100, f"{target.scope} was committed to", "while it was to be let go")
-    while True:
-        attempts.next()
+    while attempts.next():
         table = open_place(target)
         if table is None or _taken(table, target, token).version is None:
             return False

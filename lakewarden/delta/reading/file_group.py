@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -40,7 +40,7 @@ class FileGroup:
         cls, table: ScopeTable, files: Iterable[DataFile], schemas: tuple[TableSchema, ...], columns: Sequence[str] | None = None
     ) -> FileGroup:
         """`columns`: names of the newest schema, and `_seq`; None for all."""
-        wanted = wanted_schema(schemas[-1], columns)
+        wanted = wanted_schema(schemas[-1], None if columns is None else tuple(columns))
         return cls(table.location, table.uri, table.scope, tuple(files), wanted, table.column_ids(schemas))
 
     @classmethod
@@ -99,7 +99,8 @@ class FileGroup:
         return opened
 
 
-def wanted_schema(schema: TableSchema, columns: Sequence[str] | None) -> pa.Schema:
+@lru_cache(maxsize=1024)
+def wanted_schema(schema: TableSchema, columns: tuple[str, ...] | None) -> pa.Schema:
     """Some columns, or all, as they are read."""
     every = read_schema(schema)
     return every if columns is None else pa.schema([every.field(name) for name in columns])

@@ -47,10 +47,14 @@ def few_with(rows: pa.Table, values: Mapping[str, object]) -> pa.Table | None:
     """As `rows_with`. None of many rows, and of other values than whole numbers and texts: a day may be beyond Python's years."""
     if rows.num_rows > _FEW or not {*map(type, values.values())} <= {int, str}:
         return None
-    wanted, columns = tuple(values.values()), map(rows.column, values)
-    keys = zip(*map(pa.ChunkedArray.to_pylist, columns), strict=True)
-    places = [place for place, each in enumerate(keys) if each == wanted]
-    return rows.take(pa.array(places, pa.int64())) if len(places) > 1 else rows.slice(places[0] if places else 0, len(places))
+    names, wanted = [*values], [*values.values()]
+    one = len(names) == 1  # its values are compared as they are, without a tuple for each
+    keys: list[Any] = rows.column(names[0]).to_pylist() if one else key_values(rows, names)
+    key = wanted[0] if one else tuple(wanted)
+    number = keys.count(key)
+    if number > 1:
+        return rows.take(pa.array([place for place, each in enumerate(keys) if each == key], pa.int64()))
+    return rows.slice(keys.index(key) if number else 0, number)
 
 
 def rows_with(rows: pa.Table, values: Mapping[str, object]) -> pa.Table:

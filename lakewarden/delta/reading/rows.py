@@ -61,7 +61,8 @@ def read_rows(
 def scanned_rows(table: ScopeTable, schemas: tuple[TableSchema, ...], columns: Sequence[str] | None) -> pa.Table:
     """As `read_rows`, but always through deltalake's own reader, and of whole files."""
     ids = table.column_ids(schemas)
-    return fitted(table.scan(), wanted_schema(schemas[-1], columns), {id_: name for name, id_ in ids.items()}, table.uri)
+    wanted = wanted_schema(schemas[-1], None if columns is None else tuple(columns))
+    return fitted(table.scan(), wanted, {id_: name for name, id_ in ids.items()}, table.uri)
 
 
 def read_keyed(

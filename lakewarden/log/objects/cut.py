@@ -259,8 +259,7 @@ def newest_cut(store: ObjectStore, log_id: str, known: LogCut | None = None) -> 
     if known is not None and known.version == version:
         return known
     attempts = Attempts(100, f"log {log_id} of {store.uri} was cut", "while its newest cut was read")
-    while True:
-        attempts.next()
+    while attempts.next():
         try:
             known = read_cut(store, log_id, version)
         except Missing:

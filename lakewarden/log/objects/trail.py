@@ -89,8 +89,7 @@ def read_trail(
         Conflict: the log was settled again and again while it was read.
     """
     attempts = Attempts(100, f"log {log_id} of {store.uri} was settled", "while its history was read")
-    while True:
-        attempts.next()
+    while attempts.next():
         # The history is that of the view's cut: a chunk that leaves the log is named by the cut that lets it go, so each is in
         # one of the two.
         view = read_view(store, log_id, cache, ())

@@ -49,8 +49,7 @@ def read_view(store: ObjectStore, log_id: str, cache: HeaderCache, users: Collec
     # (docs/decisions/0079-look-ups-follow-the-log.md).
     former = None if users is None else cache.view(log_id)
     attempts = Attempts(100, f"log {log_id} of {store.uri} was settled", "while it was read")
-    while True:
-        attempts.next()
+    while attempts.next():
         view = None if former is None else _followed(store, former, cache)
         view = view or _assemble(store, log_id, names.listing_of(log_id, store.keys(names.home(log_id))), cache)
         if view is not None and _loaded(store, view, users):

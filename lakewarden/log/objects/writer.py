@@ -162,8 +162,7 @@ class Batches:
         staged: StagedBatch | None = None
         # each lost attempt is an append of others, which a publication lets pass, so few come before it
         attempts = Attempts(1000, f"log {self._log_id} was appended to", "in between", "nothing was written: write again")
-        while True:
-            attempts.next()
+        while attempts.next():
             view = read_view(self._store, self._log_id, self._headers, ())
             # Two ways to be there: this very staging was named before (its answer was lost), or another attempt at the same
             # number was.

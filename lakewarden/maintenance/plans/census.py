@@ -110,8 +110,7 @@ def surveyed(warehouse: Warehouse, catalog: Catalog, table: Table, of: Callable[
         Conflict: the floor changed with each look.
     """
     attempts = Attempts(10, f"the floor of {table.name} changed", "while it was read")
-    while True:
-        attempts.next()
+    while attempts.next():
         with suppress(Missing):  # objects were merged since the listing
             return of(_survey(warehouse, catalog, table, keeps))
 

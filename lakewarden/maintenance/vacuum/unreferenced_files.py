@@ -82,8 +82,7 @@ def hot_files(log: TableLog, table: Table) -> dict[str | None, frozenset[str]]:
     """
     columns = table.schema.of_files
     attempts = Attempts(10, f"the log of {table.name} was settled", "while it was read")
-    while True:
-        attempts.next()
+    while attempts.next():
         # The log before the tables: rows that a flush moves in between are in at least one of the two.
         pending = log.view().pending if columns else dict[str, PendingRows]()
         try:

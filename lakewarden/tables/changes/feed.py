@@ -117,8 +117,7 @@ class ChangeFeed:
             Ended: the table was restored, changed directly, or a user's rows were erased, after `after` was given: start again.
         """
         attempts = Attempts(20, f"{self.name} was settled", "while its changes were read")
-        while True:
-            attempts.next()
+        while attempts.next():
             table = self.table()
             end = self.upto(after, limit) if limit is not None or upto is None else upto
             end = end if upto is None else min(end, upto)
@@ -266,8 +265,7 @@ class ChangeFeed:
         settled what it saw."""
         given = reader
         attempts = Attempts(20, f"{self.name} was settled", "while it was read")
-        while True:
-            attempts.next()
+        while attempts.next():
             check_known(table, reader.trail, seq)
             check_goes_on(table, reader.trail, seq, self._marks([user]))
             try:

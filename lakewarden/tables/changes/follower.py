@@ -108,8 +108,7 @@ class Follower:
     def next(self, max_age: float) -> list[Event]:
         """The events since, as of a look no older than `max_age` seconds."""
         attempts = Attempts(20, f"{self._request.table} was settled", "while it was followed", "poll again")
-        while True:
-            attempts.next()
+        while attempts.next():
             table = self._table()
             feed = self._feeds.of(self._warehouse.log(table))
             glance = feed.look(self.live_id, self.delivered_seq, max_age)
@@ -225,8 +224,7 @@ class Follower:
         if table.type != "STREAM":
             return read_strong_upto(partial(self._target, table), warehouse.log(table))
         attempts = self._reads(table)
-        while True:
-            attempts.next()
+        while attempts.next():
             trail = self._trail(table)
             try:
                 return self._stream_rows(table, trail, trail.end), trail.end
@@ -236,8 +234,7 @@ class Follower:
     def _since(self, table: Table, seq: int) -> list[Event]:
         """From a single trail: the rows at that moment, and what came after."""
         attempts = self._reads(table)
-        while True:
-            attempts.next()
+        while attempts.next():
             trail = self._trail(table)
             self._check_seq(table, trail, seq)
             try:

@@ -77,8 +77,7 @@ class ComparedWrite:
         log = self.reader.log
         self.reader.check_writable()
         attempts = Attempts(20, f"{self.intake.table.name} was written to", "in between")
-        while True:
-            attempts.next()
+        while attempts.next():
             view, again = log.view(), list[int]()
             with suppress(Conflict), self.begin() as decisions:
                 receipt = self.reader.appending.append_whole(self._batches(decisions, again), position_of(view.end))
@@ -167,8 +166,7 @@ class PartsWrite:
     def _replaced(self) -> Receipt:
         schema, log = self.intake.table.schema, self.reader.log
         attempts = Attempts(20, f"{self.intake.table.name} was written to", "in between")
-        while True:
-            attempts.next()
+        while attempts.next():
             view = log.view()
             with self.reader.live_keys(self.user) as live, SeenKeys(schema.primary_key) as seen, suppress(Conflict):
                 receipt = self.reader.appending.append_whole(

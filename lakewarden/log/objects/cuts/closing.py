@@ -79,8 +79,7 @@ def leave_out(
     target = fill(store, log_id, terms.new_id, terms.segment_format)
     terms.reach("erase:filled")
     attempts = Attempts(100, f"log {log_id} of {store.uri} was settled by others", "meanwhile")
-    while True:
-        attempts.next()
+    while attempts.next():
         view = read_view(store, log_id, cache, (user,))
         # A sealed log has no rows of anyone. Else an erasure that began later, by another process, counts for this one too.
         done = view.cut.upto if view.cut.sealed else view.cut.erased.get(mark)

@@ -85,8 +85,7 @@ def faults_of(store: ObjectStore, log_id: str) -> ObjectLogFaults:
         Conflict: it was settled again and again meanwhile.
     """
     attempts = Attempts(100, f"log {log_id} of {store.uri} was settled", "while it was looked at")
-    while True:
-        attempts.next()
+    while attempts.next():
         sizes = {each.key: each.size for each in store.list(names.home(log_id))}
         cut = newest_cut(store, log_id)
         found = _look(store, log_id, cut, sizes)
@@ -251,8 +250,7 @@ def _cut_anew(store: ObjectStore, log_id: str, planned: Callable[[ListedLogView]
         Conflict: others settled the log again and again.
     """
     attempts = Attempts(100, f"log {log_id} of {store.uri} was settled by others", "meanwhile")
-    while True:
-        attempts.next()
+    while attempts.next():
         view = read_view(store, log_id, HeaderCache())
         try:
             # The table was dropped: a seal needs no repair, and must not be replaced by a cut that takes rows.

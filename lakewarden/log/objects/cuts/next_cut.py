@@ -308,8 +308,7 @@ def advance(store: ObjectStore, log_id: str, change: Callable[[LogCut], LogCut |
     failure: StorageUnavailable | None = None
     cut = LogCut()
     attempts = Attempts(100, f"log {log_id} of {store.uri} was settled", "while it was to be changed")
-    while True:
-        attempts.next()
+    while attempts.next():
         cut = newest_cut(store, log_id, cut)
         wanted = change(cut)
         if wanted is None:

@@ -124,8 +124,7 @@ def settle(
     cache = cache or HeaderCache()
     failure: StorageUnavailable | None = None
     attempts = Attempts(100, f"log {view.log_id} of {store.uri} was settled by others", "meanwhile", "settle it later")
-    while True:
-        attempt = attempts.next()
+    while attempts.next():
         try:
             plan = next_cut(view, settled, terms.settings, now)
         except Missing:  # an index was cleaned away by others, or is lost
@@ -141,7 +140,7 @@ def settle(
                 cache.keep(view.log_id, made.cut, made.tiny)
                 # Small amounts wait for more, but not behind a lost race: what was made for a cut that does not count may have
                 # rows of a user whose erasure has looked already (docs/decisions/0038-what-a-flush-job-requests.md).
-                least = worth if attempt == 0 and _bytes_let_go(view, plan) < SMALL else 1
+                least = worth if attempts.made == 1 and _bytes_let_go(view, plan) < SMALL else 1
                 return remove_below(store, view.log_id, made.cut, made.found, passed=made.passed, worth=least, reach=terms.reach)
         except NotDurable:
             raise  # the cut may be seen, and nothing may be removed for its sake
