@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from selenium.webdriver import Chrome
 
-_STORE_ROOMS = ("delta", "operations")
-"""Whose tests have a scope's table in `tmp_path` itself."""
+_SCOPES = frozenset({"tests.delta.scopes", "tests.maintenance.steps"})
+"""Modules by which tests of operations have a scope's table in `tmp_path` itself, as all tests of `tests/delta` do."""
 
 _SERVERS = ("spark", "minio", "azurite", "gcs", "postgres", "kafka", "browser")
 _GROUPS = {"spark": "spark", "browser": "dagster", "dagster": "dagster", "kafka": "kafka"}
@@ -142,9 +142,10 @@ def store(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def tmp_path(tmp_path: Path, store: str, request: pytest.FixtureRequest) -> AnyPath:
-    """A place of the test's own: a directory, or a prefix of a bucket for the rooms whose scopes lie right in it."""
+    """A place of the test's own: a directory, or a prefix of a bucket for tests whose scopes lie right in it."""
     room = request.path.relative_to(request.config.rootpath / "tests").parts[0]
-    if store == "disk" or room not in _STORE_ROOMS:
+    has_scopes = room == "delta" or any(getattr(each, "__module__", "") in _SCOPES for each in vars(request.module).values())
+    if store == "disk" or not has_scopes:
         return tmp_path
     return BucketPath(request.getfixturevalue(store).prefix_for(request.node.nodeid))
 

@@ -8,6 +8,9 @@ import msgspec
 
 from lakewarden.errors import InvalidArgument, NotFound
 
+NOTHING = -1
+"""How far a scope is, by position or by `_seq`, before the first one."""
+
 
 # Each look-up in the catalog hashes and compares them, which a dataclass does in Python.
 class TableName(msgspec.Struct, frozen=True, order=True):

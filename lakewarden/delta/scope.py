@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from functools import reduce
 
-from lakewarden.base.scope import without_table
+from lakewarden.base.scope import NOTHING, without_table
 from lakewarden.catalog.state.floor import floor_at
-from lakewarden.catalog.state.floor_entries import NOTHING, FloorLocation, KnownState
+from lakewarden.catalog.state.floor_entries import FloorLocation, KnownState
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.commit_log.actions import CHANGE_DATA_FEED
 from lakewarden.delta.commit_log.kept_versions import kept_snapshot

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from lakewarden.base.scope import NOTHING as NOTHING  # noqa: PLC0414  # whoever counts positions begins with it
 from lakewarden.errors import StorageUnavailable
 
 ORDINALS = 1 << 20
@@ -19,9 +20,6 @@ _SHIFT = 28
 
 WHOLE = 1 << _SHIFT
 """The number of rows that one position can number: of a direct write, whose rows are in no bucket."""
-
-NOTHING = -1
-"""The position, and the `_seq`, before the first one."""
 
 LAST_POSITION = (1 << (63 - _SHIFT)) - 1
 """A `_seq` is a signed 64-bit number."""

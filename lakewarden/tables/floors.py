@@ -10,11 +10,12 @@ from datetime import datetime
 
 from lakewarden.base.clock import to_millis
 from lakewarden.base.connection import StorageRoot
+from lakewarden.base.scope import NOTHING
 from lakewarden.base.threads import at_once
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.catalog.state.fleet_days import ROOT
 from lakewarden.catalog.state.floor import RECENT_SECONDS, Floor, floor_at
-from lakewarden.catalog.state.floor_entries import NO_TABLE, NOTHING, FloorLocation, KnownState, UpkeepNote, absent
+from lakewarden.catalog.state.floor_entries import NO_TABLE, FloorLocation, KnownState, UpkeepNote, absent
 from lakewarden.catalog.state.floor_summaries import TOTALS, WHOLE
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.errors import Corrupt, LakewardenError, StorageRefused, StorageUnavailable

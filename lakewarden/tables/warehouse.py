@@ -12,7 +12,7 @@ import msgspec
 
 from lakewarden.base.clock import Clock, NewId
 from lakewarden.base.connection import Location, StorageRoot
-from lakewarden.base.scope import Scope, TableName
+from lakewarden.base.scope import NOTHING, Scope, TableName
 from lakewarden.base.settings import Settings
 from lakewarden.catalog.access import can, require
 from lakewarden.catalog.changes.users import own_storage
@@ -23,7 +23,7 @@ from lakewarden.catalog.state.erasures import Erasures
 from lakewarden.catalog.state.exports import Exports
 from lakewarden.catalog.state.failed_checks import FailedChecks
 from lakewarden.catalog.state.floor import RECENT_SECONDS, floor_at
-from lakewarden.catalog.state.floor_entries import NOTHING, FloorLocation
+from lakewarden.catalog.state.floor_entries import FloorLocation
 from lakewarden.catalog.state.founding import FILE, FIRST_FORMAT, INDEXED_FORMAT, Identity, found_warehouse, read_identity
 from lakewarden.catalog.state.scope_registry import RegisteredUsers, ScopeRegistry
 from lakewarden.catalog.state.user_storages import THE_TABLES, UserStorages

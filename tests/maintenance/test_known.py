@@ -13,11 +13,11 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from lakewarden import Column, Lakehouse
-from lakewarden.base.scope import Scope, TableName
+from lakewarden.base.scope import NOTHING, Scope, TableName
 from lakewarden.catalog.model import User
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.catalog.state.floor import floor_at
-from lakewarden.catalog.state.floor_entries import NOTHING, SCHEMA, FloorLocation
+from lakewarden.catalog.state.floor_entries import SCHEMA, FloorLocation
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.parquet.files import TABLE_KEY, USER_KEY
 from lakewarden.delta.scope import open_scope

@@ -19,7 +19,8 @@ from typing import TypeVar
 
 from lakewarden.base.attempts import Attempts
 from lakewarden.base.clock import NewId, random_id
-from lakewarden.catalog.state.floor_entries import NOTHING, FloorLocation, KnownScopes, KnownState
+from lakewarden.base.scope import NOTHING
+from lakewarden.catalog.state.floor_entries import FloorLocation, KnownScopes, KnownState
 from lakewarden.catalog.state.floor_objects import (
     BlockCache,
     FloorHead,

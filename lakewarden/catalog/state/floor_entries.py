@@ -14,9 +14,7 @@ from numpy.typing import NDArray
 
 from lakewarden.base.arrays import flags, numbers, values
 from lakewarden.base.connection import Location
-
-NOTHING = -1
-"""The `_seq`, and the position, before the first one (`log.position`)."""
+from lakewarden.base.scope import NOTHING
 
 ON_STORAGES = ".lakewarden-floor"
 IN_STATE = "known"

@@ -20,7 +20,7 @@ import msgspec
 from lakewarden.base.clock import HELD_AT_MOST, Clock, system_clock
 from lakewarden.base.connection import Location
 from lakewarden.base.recent import Recent
-from lakewarden.catalog.state.floor_entries import NOTHING
+from lakewarden.base.scope import NOTHING
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.commit_log.actions import TableHead
 from lakewarden.delta.commit_log.commit_chains import CHAINS

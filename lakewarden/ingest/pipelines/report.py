@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from lakewarden.catalog.state.ledger import Attempt, ObjectBatch
@@ -59,49 +60,31 @@ class IngestReport:
 class Tally:
     """Counts what an ingest does."""
 
-    table: str
-    pipeline_id: str
-    job_id: str
-    counts: dict[str, int] = field(default_factory=dict)
-    objects: list[ObjectReport] = field(default_factory=list)
-    rows: int = 0
-    bytes: int = 0
-    batches: int = 0
+    done: IngestReport
     version: int | None = None
     more: bool = False
 
     def add(self, batch: ObjectBatch, attempt: Attempt) -> None:
-        self.batches += 1
-        for offered, taken in zip(batch.objects, attempt.taken, strict=True):
-            found = offered.object
-            self._add(ObjectReport(found.key, found.etag, taken.outcome, taken.rows, taken.reason))
-            self.rows += taken.rows
-            self.bytes += found.size if taken.outcome == "ingested" else 0
+        found = [(offered.object, taken) for offered, taken in zip(batch.objects, attempt.taken, strict=True)]
+        self._count([ObjectReport(one.key, one.etag, taken.outcome, taken.rows, taken.reason) for one, taken in found])
+        size = sum(one.size for one, taken in found if taken.outcome == "ingested")
+        self.done = replace(self.done, batches=self.done.batches + 1, bytes=self.done.bytes + size)
 
     def skip(self, reports: Iterable[ObjectReport], *, named: bool) -> None:
-        for report in reports:
-            self._add(report, shown=named)
+        self._count([*reports], shown=named)
 
-    def _add(self, report: ObjectReport, *, shown: bool = True) -> None:
-        self.counts[report.outcome] = self.counts.get(report.outcome, 0) + 1
-        if shown and len(self.objects) < SHOWN:
-            self.objects.append(report)
+    def _count(self, reports: Sequence[ObjectReport], *, shown: bool = True) -> None:
+        done, counts = self.done, Counter(each.outcome for each in reports)
+        self.done = replace(
+            done,
+            rows=done.rows + sum(each.rows for each in reports),
+            ingested=done.ingested + counts["ingested"],
+            rejected=done.rejected + counts["rejected"],
+            left=done.left + counts["left"],
+            skipped=done.skipped + counts["known"] + counts["unmatched"],
+            objects=(*done.objects, *reports)[:SHOWN] if shown else done.objects,
+        )
 
     @property
     def report(self) -> IngestReport:
-        count = self.counts.get
-        return IngestReport(
-            self.table,
-            self.pipeline_id,
-            self.job_id,
-            rows=self.rows,
-            ingested=count("ingested", 0),
-            rejected=count("rejected", 0),
-            left=count("left", 0),
-            skipped=count("known", 0) + count("unmatched", 0),
-            bytes=self.bytes,
-            batches=self.batches,
-            version=self.version,
-            more=self.more,
-            objects=tuple(self.objects),
-        )
+        return replace(self.done, version=self.version, more=self.more)

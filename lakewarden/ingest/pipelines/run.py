@@ -140,7 +140,7 @@ class ObjectIngest:
         self._tasks = readers.run is not None
         self._reach = reach
         self._attempts = self._attempts_with(readers, job_id)
-        self._tally = Tally(str(request.table), self._pipeline.id, job_id)
+        self._tally = Tally(IngestReport(str(request.table), self._pipeline.id, job_id))
         self._job_id = job_id
 
     def run(self) -> IngestReport:

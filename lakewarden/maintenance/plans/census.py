@@ -17,11 +17,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakewarden.base.attempts import Attempts
+from lakewarden.base.scope import NOTHING
 from lakewarden.catalog.access import can
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.catalog.state.floor import Floor, FloorScan, floor_at
 from lakewarden.catalog.state.floor_entries import (
-    NOTHING,
     UNSEEN,
     DistinctScopes,
     FloorLocation,

@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from lakewarden.base.connection import Location
+from lakewarden.base.scope import NOTHING
 from lakewarden.catalog.state.floor import Floor, floor_at
 from lakewarden.catalog.state.floor_entries import (
-    NOTHING,
     SCHEMA,
     DistinctScopes,
     FloorLocation,

@@ -15,12 +15,12 @@ from unittest.mock import patch
 from greenlet import getcurrent
 
 from lakewarden.base.connection import Location, StorageRoot
-from lakewarden.base.scope import TableName
+from lakewarden.base.scope import NOTHING, TableName
 from lakewarden.base.setting_sections import FlushSettings
 from lakewarden.base.settings import Settings
 from lakewarden.catalog.model import Catalog, Move, Storage, Table, TableOptions, TableSchema
 from lakewarden.catalog.state.floor import Floor
-from lakewarden.catalog.state.floor_entries import NOTHING, FloorLocation, KnownState
+from lakewarden.catalog.state.floor_entries import FloorLocation, KnownState
 from lakewarden.catalog.state.scope_registry import ScopeRegistry
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.errors import Corrupt, StorageUnavailable

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from pathlib import Path
 from typing import TypeVar
 
 import pytest
@@ -21,6 +20,7 @@ from lakewarden.maintenance.scopes import scopes_of
 from lakewarden.storage.steps import Steps
 from lakewarden.tables.fanout import SizedWork, run_here
 from lakewarden.tables.warehouse import find_table
+from tests.fixtures.bucket import path_of
 from tests.fixtures.lakes import NOTES, make_notes, notes
 
 T = TypeVar("T")
@@ -136,7 +136,7 @@ def test_what_is_wrong_in_both_looks_is_said(lake: Lakehouse) -> None:
         def damage() -> None:
             ADD(other)
             root = lake.warehouse.location(lake.warehouse.catalog.read().storages["local"]).uri
-            for file in Path(root, "chat/notes/bob").glob("*.parquet"):
+            for file in (path_of(root) / "chat/notes/bob").glob("*.parquet"):
                 file.unlink()
 
         found = check(lake.warehouse, Behind(damage), None)
