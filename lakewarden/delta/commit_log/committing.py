@@ -1,4 +1,4 @@
-"""What every commit of ours contains, and the checks before it, whichever library writes it."""
+"""What every commit of ours contains, and the checks before it."""
 
 from __future__ import annotations
 

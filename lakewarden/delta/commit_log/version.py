@@ -26,7 +26,7 @@ class OwnCommit:
     transactions: Mapping[str, int]
     """Those of this commit: version by application id."""
     digest: str
-    """SHA-256 of its text; empty where delta-rs wrote it."""
+    """SHA-256 of its text."""
 
 
 @dataclass(frozen=True)
@@ -38,8 +38,8 @@ class Snapshot:
     files: tuple[DataFile, ...]
     """Its live files, oldest rows first."""
     stats: Mapping[str, str] | None
-    """Delta's statistics of each file that has any, as JSON, by path; None where it can't be kept: of a table that delta-rs has
-    to commit to, and of more files than `MOST_KEPT`."""
+    """Delta's statistics of each file that has any, as JSON, by path; None where it can't be kept: of a table with features or
+    vectors of others, and of more files than `MOST_KEPT`."""
     app_id: str
     """The application id of the watermark."""
     transactions: Mapping[str, int | None]

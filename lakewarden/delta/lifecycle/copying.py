@@ -12,10 +12,11 @@ from dataclasses import dataclass
 
 from lakewarden.base.connection import Location
 from lakewarden.base.faults import Reach, no_faults
-from lakewarden.delta.replay.actions import Vector, read_commit
+from lakewarden.delta.commit_log.commits import CommitLog
+from lakewarden.delta.replay.actions import Vector
 from lakewarden.delta.replay.checkpoints import Checkpoint, read_checkpoint, sidecar_name
 from lakewarden.delta.replay.live_files import vectors_of
-from lakewarden.delta.replay.log_objects import MOST_COMMIT, LogObjects, commit_name
+from lakewarden.delta.replay.log_objects import LogObjects, commit_name
 from lakewarden.delta.replay.paths import OutsideTable, check_inside, key_of, root_of
 from lakewarden.delta.replay.vectors import vector_key
 from lakewarden.delta.table import ScopeTable
@@ -95,11 +96,8 @@ def _history(location: Location, newest: int) -> tuple[list[str], set[str]]:
 
 
 def _of_commit(location: Location, version: int) -> Iterator[_Named]:
-    try:
-        text = LogObjects(location).read(commit_name(version), MOST_COMMIT)
-    except Missing:
-        return
-    for action in read_commit(version, text).actions if text else ():  # emptied below the fence of a dropped table
+    commit = CommitLog(open_store(location)).read(version)
+    for action in () if commit is None else commit.actions:
         if action.add is not None:
             yield key_of(action.add.path, root_of(location)), action.add.path, action.add.deletion_vector
         if action.cdc is not None:
