@@ -26,7 +26,7 @@ from lakewarden.serve.common import Common
 from lakewarden.serve.flight.service import Port, served
 from lakewarden.serve.tokens import operator_token
 from tests.doors import forms
-from tests.doors.samples import COLUMN_TYPES, Sample, column_of
+from tests.doors.samples import COLUMN_TYPES, Sample, column_of, columns
 from tests.fixtures.patience import PATIENCE
 from tests.ingest.fitting import fitted
 from tests.ingest.templates.files import avro
@@ -93,6 +93,20 @@ def _updated(lake: Lakehouse, table: str, _: Path, samples: Samples) -> Refused:
         lake.sql(f"UPDATE {table} SET {sample.column} = {forms.sql(sample)} WHERE id = {sample.number}")
 
     return one_by_one(samples, write)
+
+
+def _by_query(text: str) -> Callable[[Lakehouse, str, Path, Samples], Refused]:
+    """Rows of another table: `{0}` is the table that takes them, `{1}` the other, `{2}` the columns, `{3}` those of `s`."""
+
+    def written(lake: Lakehouse, table: str, _: Path, samples: Samples) -> Refused:
+        other = f"{table}_source"
+        lake.sql(f"CREATE SHARED TABLE {other} ({columns()}, PRIMARY KEY (id))")
+        refused = _arrow(lake, other, _, samples)
+        names = ["id", *map(column_of, COLUMN_TYPES)]
+        lake.sql(text.format(table, other, ", ".join(names), ", ".join(f"s.{name}" for name in names)))
+        return refused
+
+    return written
 
 
 def _parameter(lake: Lakehouse, table: str, _: Path, samples: Samples) -> Refused:
@@ -219,6 +233,8 @@ DOORS = (
     Door("Python: Polars", _polars),
     Door("SQL: literal of INSERT", _literal),
     Door("SQL: literal of UPDATE", _updated),
+    Door("SQL: INSERT of a query", _by_query("INSERT INTO {0} ({2}) SELECT {2} FROM {1}")),
+    Door("SQL: MERGE", _by_query("MERGE INTO {0} t USING {1} s ON t.id = s.id WHEN NOT MATCHED THEN INSERT ({2}) VALUES ({3})")),
     Door("SQL: parameter", _parameter),
     Door("HTTP: parameter in JSON", _http),
     Door("K3: insert over HTTP", _k3),

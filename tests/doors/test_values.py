@@ -15,6 +15,7 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from lakewarden import Lakehouse
+from lakewarden.errors import LakewardenError
 from lakewarden.spark import register
 from tests.doors import exceptions, forms
 from tests.doors.doors import DOORS, NAMESPACE, SPARK, Door
@@ -72,6 +73,23 @@ def test_a_value_that_its_column_does_not_hold_is_refused_with_its_place(lake: L
     taken = {f"{each.type} {each.label}": there[each.number][each.column] for each in MISFITS if each.number not in refused}
     assert not taken
     assert not [refused[sample.number] for sample in MISFITS if _is_vague(sample, refused)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "INSERT INTO v.halves VALUES (2, 'a\ud800b')",
+        "INSERT INTO v.halves SELECT 2, 'a\ud800b'",
+        "UPDATE v.halves SET v = 'a\ud800b' WHERE id = 1",
+    ],
+)
+def test_half_of_a_surrogate_pair_is_refused_as_such(lake: Lakehouse, text: str) -> None:
+    lake.sql("CREATE SHARED TABLE IF NOT EXISTS v.halves (id BIGINT PRIMARY KEY, v TEXT)")
+    lake.table("v.halves").write([{"id": 1, "v": "a"}])
+    with pytest.raises(LakewardenError, match=r"does not fit TEXT|half of a surrogate pair") as refused:
+        lake.sql(text)
+    assert r"\ud800" in str(refused.value)
+    assert lake.table("v.halves").read().column("v").to_pylist() == ["a"]
 
 
 def labels_of(refused: dict[int, str]) -> dict[str, list[str]]:

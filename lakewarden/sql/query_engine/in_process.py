@@ -225,7 +225,12 @@ class InProcess:
             return self._database.run(limited)
 
     def _checked(self, sql: str, limits: Limits) -> Reach:
-        digest = sha256(sql.encode(errors="surrogatepass")).digest()
+        try:
+            digest = sha256(sql.encode()).digest()
+        except UnicodeEncodeError as error:
+            raise InvalidArgument(
+                f"the text has half of a surrogate pair, {sql[error.start]!r}, alone"
+            ) from error
         reach = self._reaches.get(digest)
         if reach is None:
             reach = reach_of(self._scalar("SELECT json_serialize_sql(?::VARCHAR)", sql, limits))

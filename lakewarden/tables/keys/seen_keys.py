@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 AT_ONCE = 2_000_000
 """Keys that are compared in memory. Of more, DuckDB keeps on disk what does not fit."""
 
+_MOST_BYTES = 64 << 20
+"""Of those keys: texts may be long."""
+
 _MEMORY = "256MB"
 _BATCH_ROWS = 100_000
 """Rows that go to disk, are compared or come from there together: a table may have ten thousand files of a few hundred rows."""
@@ -34,7 +37,7 @@ class SeenKeys:
         self._names = [f"k{place}" for place in range(len(self._key))]
         self._at_once = at_once
         self._held: list[pa.Table] = []
-        self._held_rows = 0
+        self._held_rows = self._held_bytes = 0
         self._rows = 0
         self._ends: dict[str, Bound] | None = None
         self._disk: DuckDBPyConnection | None = None
@@ -62,7 +65,9 @@ class SeenKeys:
         self._widen(key_bounds(self._key, keys))
         self._held.append(keys.rename_columns(self._names))
         self._held_rows += keys.num_rows
-        if self._held_rows > (self._at_once if self._disk is None else min(self._at_once, _BATCH_ROWS)):
+        self._held_bytes += keys.nbytes
+        most = self._at_once if self._disk is None else min(self._at_once, _BATCH_ROWS)
+        if self._held_rows > most or self._held_bytes > _MOST_BYTES:
             self._to_disk()
 
     def repeated(self) -> int:
@@ -149,7 +154,7 @@ class SeenKeys:
     def _to_disk(self) -> None:
         if self._held:
             self._store("keys", pa.concat_tables(self._held))
-        self._held, self._held_rows = [], 0
+        self._held, self._held_rows, self._held_bytes = [], 0, 0
 
     def _store(self, name: str, keys: pa.Table) -> None:
         import duckdb  # as above

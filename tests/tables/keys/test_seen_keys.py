@@ -159,6 +159,17 @@ def test_keys_of_many_small_files_go_to_disk_together(monkeypatch: pytest.Monkey
         assert sum(part.num_rows for part in seen.parts()) == 10_000
 
 
+def test_long_keys_go_to_disk_by_their_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(seen_keys, "_MOST_BYTES", 10_000)
+    stores = _CountedStores(monkeypatch)
+    with SeenKeys(["id"]) as seen:
+        for first in range(0, 100, 10):
+            seen.add(pa.table({"id": [f"{number:0200}" for number in range(first, first + 10)]}))
+        assert stores.names == ["keys"] * 2, "five parts of some 2,000 bytes each time"
+        seen.add(pa.table({"id": [f"{7:0200}"]}))
+        assert seen.repeated() == 1
+
+
 def test_others_in_many_small_parts_are_compared_together(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(seen_keys, "_BATCH_ROWS", 1000)
     looked: list[int] = []
