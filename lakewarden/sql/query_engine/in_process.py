@@ -228,9 +228,7 @@ class InProcess:
         try:
             digest = sha256(sql.encode()).digest()
         except UnicodeEncodeError as error:
-            raise InvalidArgument(
-                f"the text has half of a surrogate pair, {sql[error.start]!r}, alone"
-            ) from error
+            raise InvalidArgument(f"the text has half of a surrogate pair, {sql[error.start]!r}, alone") from error
         reach = self._reaches.get(digest)
         if reach is None:
             reach = reach_of(self._scalar("SELECT json_serialize_sql(?::VARCHAR)", sql, limits))
