@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -120,3 +121,40 @@ def test_a_tick_of_maintenance_comes_at_its_times(lake: Lakehouse, wrong: Lakeho
     assert not is_due()
     clock.now = CADENCES[COMPACT].last(clock.now) + timedelta(hours=1)
     assert is_due()
+
+
+@pytest.mark.parametrize("of_the_store", [False, True], ids=["its own", "the store's too"])
+@pytest.mark.parametrize("books", [False, True], ids=["ends jobs", "books them"])
+@pytest.mark.parametrize("ahead", [YEAR, timedelta(hours=1), timedelta(seconds=72)], ids=str)
+def test_jobs_that_it_ended_keep_none_out_of_the_week(
+    lake: Lakehouse, clock: Clock, ahead: timedelta, books: bool, of_the_store: bool
+) -> None:
+    root = Path(lake.warehouse.uri) / "_lakewarden"
+
+    def flush(of: Lakehouse, user: str) -> None:
+        before = set(root.rglob("jobs/*/*"))
+        of.table(NOTES).write(notes({1: "a"}), user=user)
+        of.flush()
+        for path in root.rglob("jobs/*/*"):
+            if path not in before:  # as a store says whose clock it is, or one that is right
+                at = (of if of_the_store else lake).warehouse.clock().timestamp()
+                os.utime(path, (at, at))
+
+    def jobs() -> int:
+        return sum(one["jobs"] for one in lake.fleet().week)
+
+    make_notes(lake)
+    flush(lake, "ann")
+    with Lakehouse.open(lake.warehouse.uri, clock=lambda: clock() + ahead) as wrong:
+        flush(wrong, "bob")
+        assert not books or wrong.book_fleet() == 1
+    for number, user in enumerate(("cid", "dan", "eve"), 3):
+        flush(lake, user)
+        assert jobs() == number
+        clock.forward(601)
+        lake.book_fleet()
+        assert jobs() == number
+        (table,) = lake.fleet().tables
+        newest = lake.warehouse.state.list(f"fleet/{table.table_id}")[-1].key.rpartition("/")[2]
+        assert newest == table.days[-1].day == f"{clock():%Y-%m-%d}"
+        assert table.days[-1].look.scopes == number

@@ -6,7 +6,7 @@ Labels name tables, operations and results: never a user. Counters count since t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
+from operator import attrgetter
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -58,7 +58,7 @@ class FleetCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         for name, text in _LOOKS.items():
-            yield self._gauge(name, text, partial(_of_look, _FIELDS.get(name, name)))
+            yield self._gauge(name, text, attrgetter(f"look.{_FIELDS.get(name, name)}"))
         yield self._gauge("unknown_scopes", "Scopes that were not looked at.", lambda one: one.health.status.scopes_unknown)
         yield self._gauge("free_bytes", "Dead bytes past the retention.", lambda one: one.debt.free_now)
         yield from self._planned()
@@ -112,10 +112,6 @@ class FleetCollector(Collector):
                 for found, value in values(each).items():
                     family.add_metric((one.name, each.operation, *found), value)
         return family
-
-
-def _of_look(field: str, one: FleetTable) -> float:
-    return float(getattr(one.look, field))
 
 
 def _results(one: WeekWork) -> Mapping[Labels, float]:

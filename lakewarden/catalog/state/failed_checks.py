@@ -88,7 +88,7 @@ class FailedChecks:
         try:
             data = self._store.get(_key(table_id, mark, failed.check, failed.version))
             return msgspec.json.decode(data, type=Cause) if data else Cause()
-        except (Missing, msgspec.DecodeError):  # lifted meanwhile; or garbled, and it failed all the same
+        except (Missing, ValueError):  # lifted meanwhile; or garbled, and it failed all the same
             return Cause()
 
     def record(self, table_id: str, results: Iterable[CheckResult]) -> None:

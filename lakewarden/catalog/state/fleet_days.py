@@ -14,7 +14,7 @@ from typing import Annotated, TypeVar
 
 import msgspec
 
-from lakewarden.base.clock import CLOCKS_DIFFER, from_millis, to_millis
+from lakewarden.base.clock import CLOCKS_DIFFER, from_millis, is_ahead, to_millis
 from lakewarden.catalog.state.job import Job, add
 from lakewarden.errors import Corrupt
 from lakewarden.storage.objects import Missing, ObjectStore
@@ -65,7 +65,7 @@ class FleetDay(msgspec.Struct, frozen=True):
     seen_to: Millis = 0
     """When the store was last written for a job that was looked at."""
     recent: dict[str, int] = {}
-    """Those of the counted jobs that ended within `CLOCKS_DIFFER` before the last one, and when."""
+    """Those of the counted jobs that ended within `CLOCKS_DIFFER` before the last one or later, and when."""
 
     def has(self, job: Job) -> bool:
         """Whether the job is counted, or too old to be."""
@@ -125,8 +125,8 @@ def schedules_kept(state: ObjectStore, listed: Iterable[str]) -> tuple[list[Sche
     return [each for one in found for each in one.schedules], from_millis(at) if at else None
 
 
-def days_kept(state: ObjectStore, listed: Iterable[str], table_ids: Iterable[str]) -> dict[str, list[FleetDay]]:
-    """The days of these tables, oldest first; one that cannot be read is left out.
+def days_kept(state: ObjectStore, listed: Iterable[str], table_ids: Iterable[str], now: datetime) -> dict[str, list[FleetDay]]:
+    """The days of these tables, oldest first; one that cannot be read, or is to come, is left out.
 
     Args:
         listed: the keys of all that is kept of the fleet, in order.
@@ -134,8 +134,10 @@ def days_kept(state: ObjectStore, listed: Iterable[str], table_ids: Iterable[str
     wanted, found = set(table_ids), dict[str, list[FleetDay]]()
     for key in listed:
         table_id = key.split("/")[1]
-        if table_id in wanted and (one := _kept(state, key, FleetDay)) is not None:
-            found.setdefault(table_id, []).append(one)
+        one = _kept(state, key, FleetDay) if table_id in wanted and not _is_to_come(key, now) else None
+        # What is counted ended before the store noted it; where its clock was ahead, too, all counts anew from the day before.
+        if one is not None and not is_ahead(from_millis(one.seen_to), now):
+            found.setdefault(table_id, []).append(msgspec.structs.replace(one, counted_to=min(one.counted_to, one.seen_to)))
     return found
 
 
@@ -143,11 +145,17 @@ def keep_day(state: ObjectStore, table_id: str, one: FleetDay) -> None:
     state.put(f"{ROOT}/{table_id}/{one.day}", msgspec.json.encode(one))
 
 
-def expire_days(state: ObjectStore, table_id: str, days: Sequence[FleetDay], today: date) -> None:
-    """Removes days older than what the page shows, but the newest of them: a week's work is counted from the day before it."""
-    oldest = (today - timedelta(days=KEPT_DAYS)).isoformat()
-    old = [one.day for one in days if one.day < oldest]
-    state.delete([f"{ROOT}/{table_id}/{day}" for day in old[:-1]])
+def expire_days(state: ObjectStore, table_id: str, listed: Iterable[str], now: datetime) -> None:
+    """Removes days older than what the page shows, but the newest of them: a week's work is counted from the day before it. And
+    those to come, whose sums would count on their day."""
+    place = f"{ROOT}/{table_id}/"
+    days = [key for key in listed if key.startswith(place)]
+    old = [key for key in days if key < f"{place}{(now.astimezone(UTC) - timedelta(days=KEPT_DAYS)).date()}"]
+    state.delete([*old[:-1], *(key for key in days if _is_to_come(key, now))])
+
+
+def _is_to_come(key: str, now: datetime) -> bool:
+    return key.rpartition("/")[2] > (now + CLOCKS_DIFFER).astimezone(UTC).date().isoformat()
 
 
 def looked(days: Sequence[FleetDay], look: TableLook, now: datetime) -> list[FleetDay]:
@@ -161,11 +169,10 @@ def counted(days: Sequence[FleetDay], table_id: str, jobs: Iterable[Job], seen_t
     """The days with what these jobs did to the table; those that are counted already change nothing."""
     found = list(days)
     before = found[-1] if found else FleetDay("")
-    fresh = [job for job in jobs if job.finished_at is not None and not before.has(job)]
-    for job in sorted(fresh, key=lambda one: one.finished_at or one.created_at):
-        amounts = job.work.get(table_id)
-        if amounts is not None and job.finished_at is not None:
-            found = _with(_on(found, job.finished_at.astimezone(UTC).date()), job, job.finished_at, amounts)
+    ended = [(min(job.finished_at, seen_to), job) for job in jobs if job.finished_at and seen_to and not before.has(job)]
+    for at, job in sorted(ended, key=lambda one: one[0]):
+        if (amounts := job.work.get(table_id)) is not None:
+            found = _with(_on(found, at.astimezone(UTC).date()), job, at, amounts)
     if found and seen_to is not None:
         found[-1] = msgspec.structs.replace(found[-1], seen_to=max(found[-1].seen_to, to_millis(seen_to)))
     return found
@@ -175,7 +182,7 @@ def _with(days: list[FleetDay], job: Job, ended: datetime, amounts: Mapping[str,
     """The newest day with one more job."""
     one = days[-1]
     counted_to = max(one.counted_to, to_millis(ended))
-    recent = {**one.recent, job.job_id: to_millis(ended)}
+    recent = {**one.recent, job.job_id: to_millis(job.finished_at or ended)}
     total = dict(one.ever.get(job.job_type, {}))
     add(total, dict(amounts) | {"jobs": 1} | ({"retries": job.retry_count} if job.retry_count else {}))
     return [
@@ -208,7 +215,7 @@ def seen_until(days: Iterable[FleetDay], now: datetime) -> datetime:
 
 
 def _kept(state: ObjectStore, key: str, kind: type[T]) -> T | None:
-    with suppress(Missing, msgspec.DecodeError, Corrupt):
+    with suppress(Missing, ValueError, Corrupt):
         return msgspec.json.decode(state.get(key), type=kind)
     return None
 

@@ -150,7 +150,7 @@ def find_totals(state: ObjectStore, table_id: str, scan: FloorScan) -> Totals | 
     """Returns the sums for a floor of these objects."""
     try:
         return msgspec.json.decode(state.get(_totals_key(table_id, scan)), type=Totals)
-    except (Missing, msgspec.DecodeError):
+    except (Missing, ValueError):
         return None
 
 

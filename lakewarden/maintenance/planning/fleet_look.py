@@ -52,7 +52,7 @@ def fleet_of(warehouse: Warehouse, jobs: JobLog, seen: Overview | None = None) -
     healths = {one.table: one for one in health_of(warehouse, seen)}
     tables = [table for table in cold_tables(catalog) if table.name in healths]
     listed = warehouse.state.keys(ROOT)
-    days, unread = _until_now(jobs, days_kept(warehouse.state, listed, [table.id for table in tables]), tables, now)
+    days, unread = _until_now(jobs, days_kept(warehouse.state, listed, [table.id for table in tables], now), tables, now)
     prices, (schedules, at) = warehouse.kept_settings(catalog).prices, schedules_kept(warehouse.state, listed)
     first = (now - timedelta(days=WEEK - 1)).astimezone(UTC).date().isoformat()
 
@@ -75,14 +75,15 @@ def book(warehouse: Warehouse, jobs: JobLog, healths: Sequence[TableHealth]) -> 
     catalog, now = warehouse.catalog.read(), warehouse.clock()
     by_name: Mapping[TableName, TableHealth] = {one.table: one for one in healths}
     tables = [table for table in cold_tables(catalog) if table.name in by_name]
-    kept = days_kept(warehouse.state, warehouse.state.keys(ROOT), [table.id for table in tables])
+    listed = warehouse.state.keys(ROOT)
+    kept = days_kept(warehouse.state, listed, [table.id for table in tables], now)
     old = [table for table in tables if _is_old(kept.get(table.id, ()), now)]
     days, _ = _until_now(jobs, kept, old, now)
     for table in old:
         found = looked(days.get(table.id, ()), look_of(by_name[table.name]), now)
         for one in (each for each in found if each not in kept.get(table.id, ())):
             keep_day(warehouse.state, table.id, one)
-        expire_days(warehouse.state, table.id, found, now.astimezone(UTC).date())
+        expire_days(warehouse.state, table.id, listed, now)
     return len(old)
 
 
@@ -96,8 +97,8 @@ def _until_now(jobs: JobLog, kept: Days, tables: Iterable[Table], now: datetime)
     if not since:
         return {}, 0
     ended = list(jobs.ended(min(since.values())))
-    seen_to = max((modified for _, modified, _ in ended), default=None)
-    fresh = [read for job_id, _, read in ended if not all(_counts(kept.get(each, ()), job_id) for each in since)]
+    seen_to = max((min(modified, now) for _, modified, _ in ended), default=None)
+    fresh = [read for job_id, _, read in ended if not all(each in kept and job_id in kept[each][-1].recent for each in since)]
     found = at_once(_read, fresh)
     read = [job for job in found if job is not None]
     return {each: counted(kept.get(each, ()), each, read, seen_to) for each in since}, len(found) - len(read)
@@ -107,7 +108,3 @@ def _read(job: Callable[[], Job]) -> Job | None:
     with suppress(Corrupt):  # one that cannot be read keeps back none of the others; the page says how many
         return job()
     return None
-
-
-def _counts(days: Sequence[FleetDay], job_id: str) -> bool:
-    return bool(days) and job_id in days[-1].recent

@@ -84,7 +84,7 @@ class RoundPlace(msgspec.Struct, frozen=True):
 
 def reached(store: ObjectStore, kind: RoundKind, table_id: str) -> RoundPlace | None:
     """None before the first run in the table."""
-    with suppress(Missing, msgspec.DecodeError):
+    with suppress(Missing, ValueError):
         return msgspec.json.decode(store.get(f"{kind}/{table_id}"), type=RoundPlace)
     return None
 

@@ -233,11 +233,12 @@ def test_the_week_goes_on_behind_a_change_of_columns(lake: Lakehouse, clock: Clo
     assert [one["jobs"] for one in table.ever] == [len(changes)]
 
 
-def test_a_day_that_is_garbled_hides_no_other(lake: Lakehouse, clock: Clock) -> None:
+@pytest.mark.parametrize("bad", [b"{", b'{"day": "\xff"}'])
+def test_a_day_that_is_garbled_hides_no_other(lake: Lakehouse, clock: Clock, bad: bytes) -> None:
     _flush(lake, "ann")
     _book(lake)
     (stored,) = lake.warehouse.state.list("fleet")
-    lake.warehouse.state.put(stored.key, b"{")
+    lake.warehouse.state.put(stored.key, bad)
     assert lake.fleet().verdict == "1 scope: all well"
     clock.now += BOOK_EVERY
     _book(lake)
