@@ -105,16 +105,8 @@ _MOST_OF_A_TEXT = 2_000
 """Characters."""
 
 
-@dataclass(frozen=True)
-class SeenText:
-    """What texts are that differ in their literals alone."""
-
-    shape: TextShape
-    tokens: int
-    """How many each has, for the bounds of a session."""
-
-
-_kept_texts: Recent[str, SeenText] = Recent(_MOST_CHARACTERS, share=64)
+_kept_texts: Recent[str, tuple[TextShape, int]] = Recent(_MOST_CHARACTERS, share=64)
+"""What texts are that differ in their literals alone, and how many tokens each has, for the bounds of a session."""
 
 
 def seen_text(text: str) -> tuple[TextShape, tuple[str, ...], int] | None:
@@ -123,7 +115,7 @@ def seen_text(text: str) -> tuple[TextShape, tuple[str, ...], int] | None:
     """
     if len(text) > _MOST_OF_A_TEXT or (found := _kept_texts.get(_skeleton(text))) is None:
         return None
-    return found.shape, _literals_in(text), found.tokens
+    return found[0], _literals_in(text), found[1]
 
 
 def keep_text(text: str, tokens: Sequence[Token], shape: TextShape) -> None:
@@ -132,7 +124,7 @@ def keep_text(text: str, tokens: Sequence[Token], shape: TextShape) -> None:
     """
     skeleton = _skeleton(text)
     if len(text) <= _MOST_OF_A_TEXT and _PLAIN.fullmatch(skeleton) and _literals_in(text) == _literals(tokens):
-        _kept_texts.put(skeleton, SeenText(shape, len(tokens)), len(skeleton))
+        _kept_texts.put(skeleton, (shape, len(tokens)), len(skeleton))
 
 
 def _skeleton(text: str) -> str:

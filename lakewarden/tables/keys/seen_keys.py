@@ -38,7 +38,7 @@ class SeenKeys:
         self._at_once = at_once
         self._held: list[pa.Table] = []
         self._held_rows = self._held_bytes = 0
-        self._rows = 0
+        self.rows = 0
         self._ends: dict[str, Bound] | None = None
         self._disk: DuckDBPyConnection | None = None
         self._open = ExitStack()
@@ -61,7 +61,7 @@ class SeenKeys:
         if not rows.num_rows:
             return
         keys = rows.select(self._key)
-        self._rows += keys.num_rows
+        self.rows += keys.num_rows
         self._widen(key_bounds(self._key, keys))
         self._held.append(keys.rename_columns(self._names))
         self._held_rows += keys.num_rows
@@ -85,10 +85,6 @@ class SeenKeys:
             key = ", ".join(self._key)
             raise DuplicateKey(f"a key ({key}) is among the rows twice: each row of the table has its own")
 
-    @property
-    def rows(self) -> int:
-        return self._rows
-
     def parts(self) -> Iterator[pa.Table]:
         """The keys again, in parts.
 
@@ -105,7 +101,7 @@ class SeenKeys:
         parts = _gathered(part.select(self._key).rename_columns(self._names) for part in others)
         if self._disk is not None:
             return self._shared_on_disk(parts)
-        if self._rows == 0:
+        if self.rows == 0:
             return None
         mine = Keys(pa.concat_tables(self._held), self._names)
         places = (mine.places(part).drop_null() for part in parts)
