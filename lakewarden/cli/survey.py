@@ -7,7 +7,7 @@ import math
 import sys
 import tomllib
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import islice
@@ -220,12 +220,10 @@ def _advice(found: TableSurvey) -> str:
     return "; ".join(_upkeep(found))
 
 
-def _upkeep(found: TableSurvey) -> Sequence[str]:
+def _upkeep(found: TableSurvey) -> Iterator[str]:
     """What maintenance would do with a sound table."""
-    said = []
     compact = found.operations.get("compact")
     if compact is not None and compact.route != "refused" and compact.bytes:
-        said.append(f"compact ({in_units(compact.bytes // 2)}, ${compact.dollars:.2g})")
+        yield f"compact ({in_units(compact.bytes // 2)}, ${compact.dollars:.2g})"
     if found.dead_bytes:
-        said.append(f"vacuum ({in_units(found.dead_bytes)})")
-    return said
+        yield f"vacuum ({in_units(found.dead_bytes)})"

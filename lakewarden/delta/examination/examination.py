@@ -122,12 +122,13 @@ def _look(location: Location, listed: TableListing, store: ObjectStore, *, deep:
     log, listing = LogObjects(location, store), without_emptied(listed, store)
     # requests are what a checksum saves, and a disk has none
     checksum = read_checksum(log, listing, alone=by_checksum and not log.on_disk)
-    if checksum is not None and checksum.state is not None:
-        return _with_files(_Look(listed, listing, checksum.state, (*_of_names(listing),), (), None))
-    found = LogWalk(log, listing.log_files).newest()
     # beside a checksum the pointer would be a request above the bound of a first look
-    is_asked = LAST_CHECKPOINT in listing.log and (checksum is None or log.on_disk or not by_checksum)
-    pointer = log.pointer() if is_asked else None
+    is_asked = checksum is None or checksum.is_doubtful or log.on_disk or not by_checksum
+    pointer = log.pointer() if is_asked and LAST_CHECKPOINT in listing.log else None
+    if checksum is not None and checksum.state is not None:
+        notes = [*_of_names(listing), *of_pointer(pointer, listing, None)]
+        return _with_files(_Look(listed, listing, checksum.state, tuple(notes), (), None))
+    found = LogWalk(log, listing.log_files).newest()
     notes = [*_of_names(listing), *found.notes]
     if found.state is not None:
         if deep or log.on_disk or is_doubtful(found, listing, pointer, checksum):
@@ -138,10 +139,8 @@ def _look(location: Location, listed: TableListing, store: ObjectStore, *, deep:
         if checksum is not None and not any(note.damaging for note in notes):
             notes += of_checksum(checksum, found.state, listing)
     look = _with_files(_Look(listed, listing, found.state, tuple(notes), (), found, found.error))
-    if pointer is None:
-        return look
     is_well = not look.suspects and not any(note.damaging for note in look.notes)
-    return replace(look, notes=(*look.notes, *of_pointer(pointer, listing, found, is_well=is_well)))
+    return replace(look, notes=(*look.notes, *of_pointer(pointer, listing, found if is_well else None)))
 
 
 def _of_names(listing: TableListing) -> Iterator[Note]:
@@ -215,8 +214,8 @@ def _still(store: ObjectStore, odd: Collection[SuspectObject]) -> list[SuspectOb
 
 def _is_there(store: ObjectStore, suspect: SuspectObject) -> bool:
     for key in dict.fromkeys((suspect.key, suspect.path)):
-        if suspect.most is None or suspect.most == 0:
-            there = bool(store.get_range(key, suspect.least - 1, 1)) if suspect.least and store.has(key) else store.has(key)
+        if not suspect.most or not suspect.least:
+            there = store.has(key) and bool(store.get_range(key, max(0, suspect.least - 1), 1)) is (suspect.most is None)
         else:
             there = store.is_whole(key, suspect.most)
         if there:

@@ -118,12 +118,11 @@ def of_suspects(found: Sequence[SuspectObject], live: int) -> Iterator[Note]:
 
 
 def _said(suspect: SuspectObject) -> str:
-    match suspect.kind:
-        case "hollow" | "vector-gone":
-            return f"{suspect.key} is missing"
-        case "size-differs":
-            said = "nothing of them" if suspect.most == _NO_SIZE else suspect.most
-            return f"{suspect.key} has {suspect.found} bytes, and the log says {said}"
+    if suspect.found is None:
+        return f"{suspect.key} is missing"
+    if suspect.kind == "size-differs":
+        said = "nothing of them" if suspect.most == _NO_SIZE else suspect.most
+        return f"{suspect.key} has {suspect.found} bytes, and the log says {said}"
     return f"{suspect.key} has {suspect.found} bytes instead of {suspect.least} at least"
 
 
@@ -140,11 +139,9 @@ def _duplicates(keys: Any) -> Iterator[Note]:
         return
     counts = pc.value_counts(keys)
     several: Any = counts.filter(pc.greater(counts.field("counts"), 1))
-    if len(several):
-        first = several[0].as_py()
-        more = f"; {len(several)} such files" if len(several) > 1 else ""
-        detail = f"{first['values']} is live {first['counts']} times, with different vectors{more}"
-        yield Note("duplicate-live-path", detail)
+    first = several[0].as_py()
+    more = f"; {len(several)} such files" if len(several) > 1 else ""
+    yield Note("duplicate-live-path", f"{first['values']} is live {first['counts']} times, with different vectors{more}")
 
 
 def _outside(state: LogState, listed: ListedFiles) -> Iterator[Note]:
@@ -374,5 +371,5 @@ def _look_at_vector(store: ObjectStore, state: LogState, key: str, rows: int, ve
         return "", ""
     except (Corrupt, Unsupported) as error:
         kind, _, detail = error.message.partition(": ")
-        return (kind, detail) if kind.startswith("vector-") else ("vector-short", f"of {key}: {error.message}")
+        return (kind, detail) if kind.startswith(("vector-", "unknown-")) else ("vector-short", f"of {key}: {error.message}")
     return "", ""

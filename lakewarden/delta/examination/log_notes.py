@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from itertools import pairwise
-from typing import Any
-
-import pyarrow as pa
 
 from lakewarden.delta.commit_log.commits import CommitLog
-from lakewarden.delta.examination.file_notes import column_names, partition_columns
+from lakewarden.delta.examination.file_notes import column_names
 from lakewarden.delta.examination.listing import TableListing
 from lakewarden.delta.examination.newest_version import MOST_VERSIONS, LogWalk, NewestVersion
-from lakewarden.delta.examination.version_checksum import VersionChecksum
+from lakewarden.delta.examination.version_checksum import VersionChecksum, differing_files
 from lakewarden.delta.features import features_of
-from lakewarden.delta.replay.live_files import pc, whole
 from lakewarden.delta.replay.log_objects import (
     LAST_VERSION,
     LOG,
@@ -100,12 +96,14 @@ def lost_commits(listing: TableListing) -> Iterator[Note]:
         yield Note("log-gap", f"commit {start} is missing: there is the checkpoint of its version", (start,))
 
 
-def of_pointer(said: Pointer, listing: TableListing, found: NewestVersion, *, is_well: bool) -> Iterator[Note]:
+def of_pointer(said: Pointer | None, listing: TableListing, found: NewestVersion | None) -> Iterator[Note]:
     """It leads to a checkpoint that is not there, or nowhere, or counts other files: readers that trust it are misled.
 
     Args:
-        is_well: whether nothing else is wrong with the table, which may be why they differ.
+        found: what its files are compared with; None where something else is wrong with the table, which may be why they differ.
     """
+    if said is None:
+        return
     version, wrong = version_named(said), ""
     there = {len(each.names) for each in listing.log_files.checkpoints if each.version == version}
     if version is None:
@@ -114,7 +112,7 @@ def of_pointer(said: Pointer, listing: TableListing, found: NewestVersion, *, is
         wrong = f"names version {version}, which has no checkpoint"
     elif (parts := said.get("parts")) is not None and parts not in there:
         wrong = f"names {str(parts)[:20]} parts of version {version}, which has {max(there)}"
-    elif is_well and version == found.base.version and _counts_others(said, found):
+    elif found is not None and version == found.base.version and _counts_others(said, found):
         wrong = f"counts {said['numOfAddFiles']} files of version {version}, whose checkpoint has {found.base.rows}"
     if wrong:
         yield Note("last-checkpoint-wrong", f"_last_checkpoint {wrong}", () if version is None else (version,))
@@ -139,7 +137,7 @@ def is_doubtful(found: NewestVersion, listing: TableListing, pointer: Pointer | 
     write the checkpoint of one version; but then the commits that it replaces are worth their requests."""
     if found.state is None or (start := found.state.checkpoint) is None:
         return False
-    if checksum is not None and checksum.differs(found.state):
+    if (checksum is not None and checksum.differs(found.state)) or _is_touched(listing, start.version):
         return True
     if pointer is None or pointer.get("version") != start.version:
         return False
@@ -147,6 +145,12 @@ def is_doubtful(found: NewestVersion, listing: TableListing, pointer: Pointer | 
     size = pointer.get("sizeInBytes") if start.kind != "UUID-named" and "v2Checkpoint" not in pointer else None
     there = sum(listing.log[name].size for name in start.names)
     return _counts_others(pointer, found) or (type(size) is int and size != there)
+
+
+def _is_touched(listing: TableListing, version: int) -> bool:
+    """Whether the youngest of all objects are commits that the checkpoint of that version replaces, which no writer touches."""
+    latest, replaced = max(listing.modified), {commit_name(each) for each in listing.log_files.commits if each <= version}
+    return all(key in replaced for key, modified in zip(listing.keys, listing.modified, strict=True) if modified == latest)
 
 
 def contradiction(log: LogObjects, found: NewestVersion, listing: TableListing, *, deep: bool) -> Iterator[Note]:
@@ -163,7 +167,7 @@ def contradiction(log: LogObjects, found: NewestVersion, listing: TableListing, 
     yield from (note for note in (*before.notes, *before.trail.notes()) if note.kind != "log-gap")
     if before.state is None or before.state.version < start.version:
         return
-    differing = _differing(found.base.files, before.state)
+    differing = differing_files(found.base.files, before.state)
     if what := f"{len(differing)} live files: {differing[0]}" if differing else _other_head(found, before.state):
         said = f"the checkpoint of version {start.version} and its commits differ in {what}"
         yield Note("checkpoint-contradicts", said, (start.version,))
@@ -180,24 +184,6 @@ def _below(listing: TableListing, version: int, most: int) -> LogFiles | None:
     below = LogFiles(frozenset(range(first, version + 1)), tuple(starts[-1:]))
     names = [*map(commit_name, below.commits), *(name for each in below.checkpoints for name in each.names)]
     return below if sum(listing.log[name].size for name in names) <= most else None
-
-
-def _differing(one: pa.Table, other: LogState) -> list[str]:
-    """Keys of the files that only one of them has, or has so."""
-    names = partition_columns(other.metadata)
-    left, right = _identities(one, names), _identities(other.files, names)
-    found: list[str] = []
-    for mine, theirs, files in ((left, right, one), (right, left, other.files)):
-        alone = pc.invert(pc.is_in(mine, value_set=theirs))
-        found += whole(files, "key").filter(alone).to_pylist()
-    return sorted({*found})
-
-
-def _identities(files: pa.Table, names: Iterable[str]) -> Any:
-    """One text a file, of its path, its vector, its size and its partition: writers copy all of them."""
-    values = (pc.map_lookup(whole(files, "partitionValues"), query_key=name, occurrence="first") for name in names)
-    texts = whole(files, "key"), whole(files, "vectorId"), whole(files, "size").cast(pa.string()), *values
-    return pc.binary_join_element_wise(*texts, "\0", null_handling="replace", null_replacement="")
 
 
 def _other_head(found: NewestVersion, commits: LogState) -> str:

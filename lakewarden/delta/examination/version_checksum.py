@@ -17,19 +17,23 @@ that is asked to read files (`deep`) reads the log instead.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
 import msgspec
+import pyarrow as pa
 
 from lakewarden.delta.examination.figures import vector_rows
+from lakewarden.delta.examination.file_notes import partition_columns
 from lakewarden.delta.examination.listing import TableListing
 from lakewarden.delta.features import features_of
 from lakewarden.delta.replay.actions import AddFile, DomainMetadata, Metadata, Protocol, Transaction
 from lakewarden.delta.replay.checkpoints import Checkpoint
 from lakewarden.delta.replay.live_files import of_adds, pc, whole
-from lakewarden.delta.replay.log_objects import LAST_CHECKPOINT, LOG, SIDECARS, LogObjects, commit_name, version_of
+from lakewarden.delta.replay.log_objects import LAST_CHECKPOINT, LOG, SIDECARS, LogObjects, version_of
 from lakewarden.delta.replay.log_state import LogState, Reconciliation
 from lakewarden.delta.replay.paths import root_of
 from lakewarden.errors import Corrupt, Unsupported
@@ -70,6 +74,8 @@ class VersionChecksum:
     """None where it is garbled: it proves nothing then, and readers pass over it."""
     state: LogState | None = None
     """What it names; None where it does not stand for the log."""
+    is_doubtful: bool = False
+    """Whether something of the log is younger, or a checkpoint that Spark should have written is not there."""
 
     @property
     def files(self) -> int:
@@ -89,11 +95,32 @@ class VersionChecksum:
             "metadata": (state.metadata, said.metadata),
             "domains": (state.domains, said.domains),
         }
-        return next((f"{mine} {what}, not {theirs}" for what, (mine, theirs) in pairs.items() if theirs not in (None, mine)), "")
+        found = next((f"{mine} {what}, not {theirs}" for what, (mine, theirs) in pairs.items() if theirs not in (None, mine)), "")
+        added = None if found or said.all_files is None else of_adds(said.all_files, root_of(state.location))
+        others = [] if added is None else differing_files(added, state)
+        return f"live files, one of them {others[0]}, not such" if others else found
+
+
+def differing_files(one: pa.Table, other: LogState) -> list[str]:
+    """Keys of the files that only one of them has, or has so."""
+    names = partition_columns(other.metadata)
+    left, right = _identities(one, names), _identities(other.files, names)
+    found: list[str] = []
+    for mine, theirs, files in ((left, right, one), (right, left, other.files)):
+        alone = pc.invert(pc.is_in(mine, value_set=theirs))
+        found += whole(files, "key").filter(alone).to_pylist()
+    return sorted({*found})
+
+
+def _identities(files: pa.Table, names: Iterable[str]) -> Any:
+    """One text a file, of its path, its vector, its size and its partition: writers copy all of them."""
+    values = (pc.map_lookup(whole(files, "partitionValues"), query_key=name, occurrence="first") for name in names)
+    texts = whole(files, "key"), whole(files, "vectorId"), whole(files, "size").cast(pa.string()), *values
+    return pc.binary_join_element_wise(*texts, "\0", null_handling="replace", null_replacement="")
 
 
 def read_checksum(log: LogObjects, listing: TableListing, *, alone: bool) -> VersionChecksum | None:
-    """That of the newest version, in one request. None where there is none, or none that is worth it.
+    """That of the newest version, in one request. None where there is none, or a log that it cannot stand for.
 
     Args:
         alone: whether it may stand for the log.
@@ -103,18 +130,18 @@ def read_checksum(log: LogObjects, listing: TableListing, *, alone: bool) -> Ver
     if version is None or name not in listing.log or not listing.log[name].size or not _is_whole(listing, version):
         return None
     late = _later(listing, name, version)
-    if late is not None and alone and not _is_worth_it(listing, name, late):
-        return None
     try:
         said = _decode(log.read(name, _MOST))
     except (Missing, Unsupported, Corrupt, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return VersionChecksum(None)
+    lacks = _lacks_checkpoint(said.metadata, listing, version)
     if said.all_files is None:
-        return VersionChecksum(said)
+        return VersionChecksum(said, is_doubtful=lacks or late is not None)
     if (said.num_files, said.table_size_bytes) != (len(said.all_files), sum(each.size or 0 for each in said.all_files)):
         return VersionChecksum(None)  # it contradicts itself
     state = _state(said, log, listing, version) if alone else None
-    return VersionChecksum(said, state if state is None or late is None or _is_copy(state, listing, late) else None)
+    stands = late is None or (state is not None and _is_copy(state, listing, late))
+    return VersionChecksum(said, state if stands else None, lacks or not stands)
 
 
 def _is_whole(listing: TableListing, version: int) -> bool:
@@ -126,10 +153,18 @@ def _is_whole(listing: TableListing, version: int) -> bool:
         return False
     sidecars = {name for name in listing.log if name.startswith(f"{SIDECARS}/")}
     pointed = {LAST_CHECKPOINT} & listing.log.keys()
-    if (pointed and not files.checkpoints) or (not sidecars and any(each.kind == "UUID-named" for each in files.checkpoints)):
+    with_sidecars = sum(each.kind == "UUID-named" for each in files.checkpoints)
+    if (pointed and not files.checkpoints) or len(sidecars) < with_sidecars:
         return False
     own = {name for name in listing.log if version_of(name) is not None}
     return all(listing.log[name].size for name in own | sidecars | pointed)
+
+
+def _lacks_checkpoint(metadata: Metadata | None, listing: TableListing, version: int) -> bool:
+    """Whether there is none of the last version that Spark writes one of; other writers write none, or some of their own."""
+    said = "" if metadata is None else metadata.property("delta.checkpointInterval")[:9]
+    every = (int(said) if said.isdecimal() else 0) or 10  # as Delta has it where a table says nothing
+    return max((each.version for each in listing.log_files.checkpoints), default=version) < version - version % every
 
 
 def _later(listing: TableListing, name: str, version: int) -> datetime | None:
@@ -143,14 +178,6 @@ def _later(listing: TableListing, name: str, version: int) -> datetime | None:
         if found.modified > written + (_CHECKPOINT_FOLLOWS if key in own else timedelta()) and not key.endswith(".crc")
     ]
     return max(late, default=None)
-
-
-def _is_worth_it(listing: TableListing, name: str, late: datetime) -> bool:
-    """Whether a checksum that something is younger than may be that of a copy, or of a commit that was written anew."""
-    written = listing.log[name].modified
-    times = zip(listing.keys, listing.modified, strict=True)
-    is_commit = any(listing.log[commit_name(each)].modified > written for each in listing.log_files.commits)
-    return is_commit or any(modified > late for key, modified in times if key not in listing.log)
 
 
 def _state(said: _Checksum, log: LogObjects, listing: TableListing, version: int) -> LogState | None:

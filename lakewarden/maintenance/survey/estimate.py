@@ -142,21 +142,14 @@ def _work(table: SurveyedTable, operation: Operation) -> tuple[Amounts, tuple[in
             kept = len(table.state.log.commits)
             deleted = -(-table.dead_files // PAGE)
             return _with("vacuum", LIST=pages, GET=kept, DELETE=deleted), (0, 0)
-        case "compact":
-            return _rewrite(table, *_packed(table))
-        case "cluster":
-            return _rewrite(table, files, -(-size // table.target_size), size)
+        case "compact" | "cluster":
+            files, made, size = _packed(table) if operation == "compact" else (files, -(-size // table.target_size), size)
+            requests = _with("compact", GET=files + _log_reads(table.state), CREATE=made)
+            return (requests, (size, size)) if files else ({}, (0, 0))  # where no file would be written again
         case "restore":
             return _with("restore", GET=len(table.state.log.commits)), (0, 0)
         case "erase":
             return {"LIST": 2 * pages, "DELETE": pages}, (0, 0)  # it lists again, to prove that nothing is left
-
-
-def _rewrite(table: SurveyedTable, files: int, made: int, size: int) -> tuple[Amounts, tuple[int, int]]:
-    """Nothing where no file would be written again."""
-    if not files:
-        return {}, (0, 0)
-    return _with("compact", GET=files + _log_reads(table.state), CREATE=made), (size, size)
 
 
 def _log_reads(state: LogState) -> int:

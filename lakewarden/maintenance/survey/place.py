@@ -13,9 +13,11 @@ from lakewarden.maintenance.survey.table_survey import PlaceClass
 LOCKS = "AWS_S3_LOCKING_PROVIDER"
 """Delta-rs's own setting. In a log there is no trace of a lock."""
 
-_CONDITIONAL = ("delta-rs", "deltalake", "lakewarden")
-_OVERWRITES = ("Apache-Spark/", "Apache-Flink/")
-_COMMIT_SERVICE = ("Databricks-Runtime/",)
+_CLASSES: Mapping[str, PlaceClass] = {
+    "databricks-runtime/": "commit-service",
+    **dict.fromkeys(("apache-spark/", "apache-flink/"), "overwrites"),
+    **dict.fromkeys(("delta-rs", "deltalake", "lakewarden"), "conditional"),
+}
 
 
 def place_class(uri: str, engines: Iterable[str], environment: Mapping[str, str]) -> PlaceClass:
@@ -35,9 +37,5 @@ def place_class(uri: str, engines: Iterable[str], environment: Mapping[str, str]
 
 
 def _class_of(engine: str) -> PlaceClass:
-    found = engine.strip()
-    if found.startswith(_COMMIT_SERVICE):
-        return "commit-service"
-    if found.startswith(_OVERWRITES):
-        return "overwrites"
-    return "conditional" if found.lower().startswith(_CONDITIONAL) else "unknown"
+    name = engine.strip().lower()
+    return next((found for begin, found in _CLASSES.items() if name.startswith(begin)), "unknown")

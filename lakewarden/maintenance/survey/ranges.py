@@ -37,35 +37,29 @@ def list_tables(source: ObjectSource, take: Callable[[FoundTable], None]) -> int
         StorageUnavailable, StorageRefused: it can't be listed.
         Unsupported: its store lists in another order than that of keys.
     """
-    room = Room()
-    objects = source.uploads()
+    room, objects = Room(), source.uploads()
     walk = Walk(source, take, room)
-    count = _through(walk, islice(objects, _FIRST_PAGES * PAGE))
-    cuts = _cuts(source, walk.last) if count == _FIRST_PAGES * PAGE and not walk.is_flat else []
+    for found in islice(objects, _FIRST_PAGES * PAGE):
+        walk.add(found)
+    cuts = _cuts(source, walk.last) if walk.objects == _FIRST_PAGES * PAGE and not walk.is_flat else []
     if not cuts:
-        count += _through(walk, objects)
-        walk.end()
-        return count
+        return _to_its_end(walk, objects)
     with Threads(len(cuts)) as threads:
         ranges = [threads.submit(_range, source, begin, end, take, room) for begin, end in pairwise([*cuts, ""])]
-        count += _through(walk, _until(objects, cuts[0]))
-        walk.end()
-        return count + sum(each.result() for each in ranges)
+        return _to_its_end(walk, _until(objects, cuts[0])) + sum(each.result() for each in ranges)
 
 
-def _through(walk: Walk, objects: Iterator[SourceObject]) -> int:
-    before = walk.objects
+def _to_its_end(walk: Walk, objects: Iterator[SourceObject]) -> int:
     for found in objects:
         walk.add(found)
-    return walk.objects - before
+    walk.end()
+    return walk.objects
 
 
 def _range(source: ObjectSource, begin: str, end: str, take: Callable[[FoundTable], None], room: Room) -> int:
     walk = Walk(source, take, room, plain=True)
     objects = (found for found in source.uploads(begin) if found.key >= begin)  # clients drop the slash behind which it begins
-    count = _through(walk, _until(objects, end))
-    walk.end()
-    return count
+    return _to_its_end(walk, _until(objects, end))
 
 
 def _until(objects: Iterator[SourceObject], end: str) -> Iterator[SourceObject]:

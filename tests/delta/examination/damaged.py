@@ -91,8 +91,7 @@ def _cut(path: Path, share: float = 0.9) -> None:
 
 
 def _without_an_add(table: HandWritten) -> None:
-    commit = table.path / log(1)
-    commit.write_text("".join(line for line in commit.read_text().splitlines(keepends=True) if '"add"' not in line))
+    _lose(table, 1, "add")
 
 
 def _checkpoint_without_a_file(table: HandWritten) -> None:
@@ -324,6 +323,19 @@ def _day(table: HandWritten, **values: str | None) -> None:
     table.commit(7, table.file("ab/7.parquet", [1], partition=values))
 
 
+def _lose(table: HandWritten, version: int, action: str) -> None:
+    """A line of a commit."""
+    commit = table.path / log(version)
+    commit.write_text("".join(line for line in commit.read_text().splitlines(keepends=True) if f'"{action}"' not in line))
+
+
+def _another_partition(table: HandWritten) -> None:
+    """By the newest commit, of a file that its checksum has in its own."""
+    table.commit(4, table.file("ab/5.parquet", [1], partition={"p": "d"}))
+    with_checksum(table, 4)
+    (table.path / log(4)).write_text((table.path / log(4)).read_text().replace('"p": "d"', '"p": "e"'))
+
+
 Damage = Callable[[HandWritten], object]
 DAMAGES: list[tuple[str, str, Damage]] = [
     ("hollow", "a file", lambda table: (table.path / "p=b/3.parquet").unlink()),
@@ -356,6 +368,7 @@ DAMAGES: list[tuple[str, str, Damage]] = [
     ),
     ("size-differs", "no size", lambda table: _of_three_rows(table, size=None)),
     ("size-differs", "a size below zero", lambda table: _of_three_rows(table, size=-1)),
+    ("size-differs", "a size of nothing", lambda table: _of_three_rows(table, size=0)),
     ("torn-commit", "cut", lambda table: (table.path / log(4)).write_text('{"add":{"path"')),
     ("torn-commit", "empty", lambda table: (table.path / log(4)).write_text("")),
     ("torn-commit", "no text", lambda table: (table.path / log(4)).write_bytes(b"\xff\xfe\x00")),
@@ -367,6 +380,7 @@ DAMAGES: list[tuple[str, str, Damage]] = [
     ("torn-commit", "new columns lost, by a checksum", _lost_metadata),
     ("torn-commit", "a vector lost, by a checksum", _lost_vector),
     ("torn-commit", "a compaction", lambda table: _in_a_compaction(table, '{"add":{"path"')),
+    ("torn-commit", "other files of as many bytes, by its checksum", _another_partition),
     ("torn-commit", "within, between others", lambda table: _cut(table.path / log(3))),
     ("torn-commit", "below the checkpoint", lambda table: _cut(table.path / log(1))),
     ("torn-commit", "two protocols", lambda table: table.commit(4, *[protocol("deletionVectors")] * 2)),

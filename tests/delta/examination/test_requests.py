@@ -238,8 +238,8 @@ def test_a_newest_commit_that_lost_a_line_differs_from_its_checksum(
     seen, spent = copy.look()
     assert (seen.read, [note.kind for note in seen.notes], seen.verdict) == ("log", ["torn-commit"], "damaged")
     assert "1 files, not 2" in seen.notes[0].detail
-    # twice the checkpoint, the commit, the checksum and the commits below the checkpoint, which might be wrong; once the pointer
-    assert spent == {"GET": 2 * (3 + 3) + 1, "LIST": 1}
+    # twice the checkpoint, the commit, the checksum, the pointer and the commits below the checkpoint, which might be wrong
+    assert spent == {"GET": 2 * (4 + 3), "LIST": 1}
 
 
 def test_a_checksum_of_a_commit_that_was_overwritten(table: HandWritten, copied: Callable[[HandWritten], Copy]) -> None:
@@ -287,6 +287,39 @@ def test_a_pointer_that_is_touched_without_a_checkpoint_is_read(
     copy = copied(table)
     copy.written = {LAST: BEFORE + timedelta(seconds=1)}
     assert [note.kind for note in copy.look()[0].notes] == ["last-checkpoint-wrong"]
+
+
+def test_a_pointer_that_is_garbled_in_a_copy_is_read(table: HandWritten, copied: Callable[[HandWritten], Copy]) -> None:
+    """There commits are younger than their checksums, which therefore do not stand for the log."""
+    with_checksum(table)
+    (table.path / LAST).write_text("{")
+    copy = copied(table)
+    copy.written = {log(3): LATER, LAST: LATER}
+    assert [note.kind for note in copy.look()[0].notes] == ["last-checkpoint-wrong"]
+
+
+def test_a_checkpoint_that_is_overdue_is_asked_for(table: HandWritten, copied: Callable[[HandWritten], Copy]) -> None:
+    """Beside a whole checksum, where an older one is there: by the pointer, in one request more."""
+    for version in range(4, 11):
+        table.commit(version, {"commitInfo": {}})
+    said = with_checksum(table, 10)
+    seen, spent = copied(table).look()
+    assert (seen.verdict, seen.read, spent) == ("sound", "checksum", {"GET": 2})
+    (table.path / LAST).write_text('{"version":10,"size":6}')
+    assert [note.kind for note in copied(table).look()[0].notes] == ["last-checkpoint-wrong"]
+    said["metadata"]["configuration"]["delta.checkpointInterval"] = "9" * 5_000
+    (table.path / f"_delta_log/{10:020d}.crc").write_text(json.dumps(said))
+    assert copied(table).look()[0].read == "checksum"
+
+
+def test_a_commit_below_the_checkpoint_that_is_the_youngest_of_all_is_read(
+    table: HandWritten, copied: Callable[[HandWritten], Copy]
+) -> None:
+    copy = copied(table)
+    copy.written = {log(1): LATER}
+    assert (copy.look()[0].verdict, copy.look()[1]) == ("sound", {"GET": 3 + 3})
+    copy.store.put(log(1), b"{")
+    assert [note.kind for note in copy.look()[0].notes] == ["torn-commit"]
 
 
 def test_a_log_with_a_hole_is_read(table: HandWritten, copied: Callable[[HandWritten], Copy]) -> None:
