@@ -29,9 +29,7 @@ class Cancellation:
             self._ends.clear()
 
     def check(self) -> None:
-        """Raises:
-        Canceled: it was cancelled.
-        """
+        """Raises Canceled: it was cancelled."""
         if self._cancelled:
             raise Canceled("the query was ended: by request, or because its client went away")
 

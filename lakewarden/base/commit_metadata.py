@@ -132,9 +132,7 @@ def _decoded(text: str) -> dict[str, object]:
 
 
 def _check(value: object, depth: int = 0) -> None:
-    """Raises:
-    ValueError: something that readers of Delta's log could not read back.
-    """
+    """Raises ValueError: something that readers of Delta's log could not read back."""
     if depth > _DEEPEST:
         raise ValueError(f"it is nested deeper than {_DEEPEST} levels")
     match value:

@@ -26,9 +26,7 @@ class JsonNumber(Decimal):
     text: str
 
     def __new__(cls, text: str) -> JsonNumber:
-        """Raises:
-        ValueError: its exponent is beyond what a decimal number can have.
-        """
+        """Raises ValueError: its exponent is beyond what a decimal number can have."""
         try:
             made = super().__new__(cls, text)
         except DecimalException as error:

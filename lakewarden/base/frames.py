@@ -29,9 +29,7 @@ def decoded(text: bytes) -> str:
 
 
 def send(connection: socket.socket, payload: bytes | pa.Buffer, *, last: bool, handle: int | None = None) -> None:
-    """Raises:
-    OSError: the other side is gone, or the socket's time is over.
-    """
+    """Raises OSError: the other side is gone, or the socket's time is over."""
     header = _HEADER.pack(last, len(payload))
     if handle is None:
         connection.sendall(header)

@@ -163,19 +163,26 @@ _RECENT = 1.0
 
 
 class CatalogStore:
-    """Reads and changes the catalog of one warehouse; `store` is rooted at its `_lakewarden/`. Safe for threads."""
+    """Reads and changes the catalog of one warehouse; `store` is rooted at its `_lakewarden/`. Safe for threads.
+
+    Args:
+        founded: the warehouse has a first version. Else it is made of nothing, by the first change.
+    """
 
     def __init__(
         self,
         store: ObjectStore,
         clock: Clock,
         new_id: NewId = random_id,
+        *,
+        founded: bool = False,
         pause: Callable[[float], None] = time.sleep,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._store = store
         self._clock = clock
         self._new_id = new_id
+        self._founded = founded
         self._pause = pause
         self._monotonic = monotonic
         self._last: tuple[StoredObject, CatalogVersion] | None = None
@@ -273,6 +280,8 @@ class CatalogStore:
             versions = self._store.list(_PREFIX)
             known = self._last
             if not versions and known is None:
+                if self._founded:
+                    raise Corrupt(f"the catalog in {self._store.uri} is gone: put {_PREFIX}/ back from a backup")
                 return CatalogVersion(first_catalog(), (), None)
             if not versions:
                 raise StorageUnavailable(f"the catalog in {self._store.uri} was there before, and is not: is its disk mounted?")

@@ -113,9 +113,7 @@ def emit_reports(call: Invocation, reports: Sequence[ScopeReport], *, empty: str
 
 
 def raise_failed(reports: Sequence[ScopeReport]) -> None:
-    """Raises:
-    ScopesFailed: a scope failed; it has the code of the first fault.
-    """
+    """Raises ScopesFailed: a scope failed; it has the code of the first fault."""
     faults = [(report.scope, report.fault) for report in reports if report.fault]
     if faults:
         scope, first = faults[0]

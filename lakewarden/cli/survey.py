@@ -115,9 +115,7 @@ def _look_again(
 
 
 def read_prices(file: Path) -> PricesSettings:
-    """Raises:
-    InvalidArgument: it cannot be read, or has no prices.
-    """
+    """Raises InvalidArgument: it cannot be read, or has no prices."""
     try:
         text = file.read_text(encoding="utf-8")
         found = json.loads(text) if text.lstrip().startswith("{") else tomllib.loads(text)

@@ -96,9 +96,7 @@ def relay(
 
 
 def _relay_every(call: Invocation, topics: Topics, *, follow: bool, status: bool) -> None:
-    """Raises:
-    LakewardenError: the first that a table's relay raised, behind the reports of all; further ones are printed.
-    """
+    """Raises LakewardenError: the first that a table's relay raised, behind the reports of all; further ones are printed."""
     if not follow:
         outcomes = topics.relay_status_of_every() if status else topics.relay_every()
         _show_relays(call, [each.report for each in outcomes if each.report is not None])
@@ -195,9 +193,7 @@ def consume(  # noqa: PLR0913, PLR0917  # each is an option of the command
 
 
 def settings_of(client: Sequence[str]) -> dict[str, str]:
-    """Raises:
-    InvalidArgument: one is not name=value.
-    """
+    """Raises InvalidArgument: one is not name=value."""
     for each in client:
         if "=" not in each:
             raise InvalidArgument(f"--client takes name=value, such as security.protocol=SSL, not {each!r}")

@@ -29,9 +29,7 @@ RESUME = typer.Option(
 
 
 def resume_of(text: str | None) -> Resume | None:
-    """Raises:
-    InvalidArgument: it is not a way to go on.
-    """
+    """Raises InvalidArgument: it is not a way to go on."""
     return None if text is None else check_resume(text)
 
 

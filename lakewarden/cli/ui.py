@@ -181,9 +181,7 @@ def _deletes(settings: Settings) -> str:
 
 
 def _dagster() -> str:
-    """Raises:
-    Unsupported: Dagster is not installed in this environment.
-    """
+    """Raises Unsupported: Dagster is not installed in this environment."""
     found = shutil.which("dagster", path=str(Path(sys.executable).parent))
     if found is None or shutil.which("dagster-webserver", path=str(Path(sys.executable).parent)) is None:
         raise Unsupported("Dagster is not installed in this environment: install lakewarden[dagster]")
@@ -203,9 +201,7 @@ def _environment(warehouse: str, home: DagsterHome, address: _Address) -> dict[s
 
 
 def _check_free(address: _Address) -> None:
-    """Raises:
-    InvalidArgument: another process serves at this address.
-    """
+    """Raises InvalidArgument: another process serves at this address."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -231,9 +227,7 @@ def _check_alone(home: DagsterHome, environment: dict[str, str]) -> None:
 
 
 def _await(process: subprocess.Popen[bytes], address: _Address, log: Path) -> None:
-    """Raises:
-    Internal: Dagster did not start.
-    """
+    """Raises Internal: Dagster did not start."""
     deadline = time.monotonic() + _STARTS_WITHIN
     while not _answers(address):
         if process.poll() is not None or time.monotonic() > deadline:

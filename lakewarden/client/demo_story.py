@@ -187,9 +187,7 @@ def _expect(table: str, rows: int, expected: int) -> None:
 
 
 def _done(reports: Sequence[ScopeReport]) -> Sequence[ScopeReport]:
-    """Raises:
-    Internal: some scopes failed; names the first.
-    """
+    """Raises Internal: some scopes failed; names the first."""
     faults = [(report.scope, report.fault) for report in reports if report.fault]
     if faults:
         scope, fault = faults[0]

@@ -222,9 +222,7 @@ def _with_topic(catalog: Catalog) -> list[Table]:
 
 
 def _topic(table: Table, name: str | None, brokers: str | None, client: Mapping[str, str] | None) -> Topic:
-    """Raises:
-    InvalidArgument: no brokers are named.
-    """
+    """Raises InvalidArgument: no brokers are named."""
     from lakewarden.storage.kafka_topics import topic_of
     from lakewarden.tables.dynamic import topic_of_table
 

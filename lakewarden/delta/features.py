@@ -265,9 +265,7 @@ def route(state: LogState, operation: Operation, used: Sequence[Feature] | None 
 
 
 def check_readable(state: LogState) -> None:
-    """Raises:
-    Unsupported: the version has a feature in use that is not read; its catalog alone knows its commits.
-    """
+    """Raises Unsupported: the version has a feature in use that is not read; its catalog alone knows its commits."""
     found = route(state, "read")
     if found.engine == "refused":
         raise Unsupported(f"{state.location.uri} is not read: {found.reason}")

@@ -28,9 +28,7 @@ class FileLook:
     piece_bytes: int
 
     def __call__(self, source: SourceFile) -> list[FilePiece]:
-        """Raises:
-        InvalidArgument: the file is empty or unreadable, or its columns are not those of the table.
-        """
+        """Raises InvalidArgument: the file is empty or unreadable, or its columns are not those of the table."""
         with named(source), opened(source) as file:
             if source.format == "parquet":
                 return self._row_groups(source, file)

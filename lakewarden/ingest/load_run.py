@@ -362,9 +362,7 @@ class Load:
         return append_of_many(self.client.log, check.schema, blocks, self.client.warehouse.settings.log.segment_max_rows)
 
     def _note(self, pieces: Iterable[PieceChecked | PieceWritten]) -> None:
-        """Raises:
-        RowsRejected: rows of these pieces do not fit, and the request does not skip them.
-        """
+        """Raises RowsRejected: rows of these pieces do not fit, and the request does not skip them."""
         rows = 0
         for each in pieces:
             self.rejects.add(each.rejects.count, each.rejects.first)

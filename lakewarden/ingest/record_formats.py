@@ -34,9 +34,7 @@ Decode = Callable[[TopicMessage], Changes]
 
 
 def decoder(value_format: str) -> Decode:
-    """Raises:
-    InvalidArgument: the format does not exist.
-    """
+    """Raises InvalidArgument: the format does not exist."""
     if value_format not in _DECODERS:
         raise InvalidArgument(f"the format {value_format!r} of values does not exist; use {' or '.join(get_args(ValueFormat))}")
     return _DECODERS[cast("ValueFormat", value_format)]
@@ -58,9 +56,7 @@ class _Part:
 
     @property
     def row(self) -> Row:
-        """Raises:
-        InvalidArgument: it is not an object.
-        """
+        """Raises InvalidArgument: it is not an object."""
         if not isinstance(self.value, dict):
             kind = self.value.__class__.__name__
             raise InvalidArgument(f"its {self.what} is {kind}, where an object with the row's columns is expected")

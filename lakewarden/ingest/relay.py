@@ -302,9 +302,7 @@ def _existing(table: Table, request: RelayRequest) -> int:
 
 
 def _check_deleted(table: Table, request: RelayRequest, position: Position | None) -> None:
-    """Raises:
-    NotFound: the topic carried the table, so that another would miss what it had.
-    """
+    """Raises NotFound: the topic carried the table, so that another would miss what it had."""
     if position is not None and position.seq is not None and not request.restart:
         raise NotFound(
             f"the {request.topic} was deleted, and carried {table.name} up to {position.seq}: publish the rows as they are now"
@@ -313,9 +311,7 @@ def _check_deleted(table: Table, request: RelayRequest, position: Position | Non
 
 
 def form_of(table: Table, mode: str) -> MessageForm:
-    """Raises:
-    InvalidArgument: `upsert` of a table without a primary key.
-    """
+    """Raises InvalidArgument: `upsert` of a table without a primary key."""
     schema = table.schema
     if mode == "auto" and table.dynamic is not None:
         mode = table.dynamic.changes_of(keyed=schema.keyed)

@@ -42,9 +42,7 @@ class ConnectField(msgspec.Struct, frozen=True):
 
 
 def schema_of(found: object) -> ConnectField:
-    """Raises:
-    InvalidArgument: it is not a schema of Kafka Connect.
-    """
+    """Raises InvalidArgument: it is not a schema of Kafka Connect."""
     try:
         return msgspec.convert(found, ConnectField)
     except msgspec.ValidationError as error:

@@ -26,9 +26,7 @@ Resume = Literal["repeat", "skip"]
 
 
 def check_resume(text: str) -> Resume:
-    """Raises:
-    InvalidArgument: it is something else.
-    """
+    """Raises InvalidArgument: it is something else."""
     if text not in get_args(Resume):
         raise InvalidArgument(f"resume {text!r}: it is {' or '.join(get_args(Resume))}")
     return cast("Resume", text)
@@ -123,9 +121,7 @@ carried_token = _TOKEN.get
 
 
 def check_fence(fence: int, token: int | None) -> None:
-    """Raises:
-    LostPlace: the write carries a token below the fence.
-    """
+    """Raises LostPlace: the write carries a token below the fence."""
     # Writes that are no stream's carry no token, and pass (docs/decisions/0122-a-stream-keeps-its-place-while-it-lives.md).
     if token is not None and token < fence:
         raise LostPlace("another stream has taken over the place of the table's streaming writer: nothing was written")

@@ -55,9 +55,7 @@ class Drop(AsAWhole):
 
 
 def drop_now(at: Workplace, name: TableName) -> None:
-    """Raises:
-    NotFound: there is no such table.
-    """
+    """Raises NotFound: there is no such table."""
     _drop(at, at.warehouse.catalog.read(), Request("drop", (str(name),)), None, lambda: None)
 
 

@@ -63,9 +63,7 @@ class AsAWhole(Procedure):
 
     @abstractmethod
     def apply(self, at: Workplace, plan: Plan) -> DoneBy:
-        """Raises:
-        Moved: a table is another one, or at another place; nothing was done.
-        """
+        """Raises Moved: a table is another one, or at another place; nothing was done."""
 
 
 def procedure_of(operation: Operation) -> ByScope | AsAWhole:

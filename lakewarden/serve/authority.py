@@ -121,9 +121,7 @@ class Logins:
             ) from error
 
     def read(self, text: str) -> RefreshToken:
-        """Raises:
-        Refused: the token is unknown, expired, or its login ended.
-        """
+        """Raises Refused: the token is unknown, expired, or its login ended."""
         token = _decoded(text)
         try:
             stored, at = self.store.get(_key(token.login, token.number)), token.issued
@@ -226,9 +224,7 @@ class Authority:
         return token
 
     def check(self, token: AccessToken) -> None:
-        """Raises:
-        Declined: what `enter` answered does not hold any more.
-        """
+        """Raises Declined: what `enter` answered does not hold any more."""
         if to_millis(self._warehouse.clock()) >= token.expires:
             raise RequestDeclined(401, "the token has expired: connect again with another")
         if self._is_revoked(token):
@@ -245,9 +241,7 @@ class Authority:
         return found
 
     def refresh(self, text: str, address: str) -> LoginAnswer:
-        """Raises:
-        Declined: the token does not work. One that was used before ends its login.
-        """
+        """Raises Declined: the token does not work. One that was used before ends its login."""
         self._check_attempts(address)
         try:
             token = self._logins.read(text)

@@ -108,9 +108,7 @@ class Tokens:
     clock: Clock
 
     def issue(self, principal: Principal, login: str, changed: int, *, by_login: bool, life: timedelta = LIFE) -> str:
-        """Raises:
-        InvalidArgument: the life is not above zero, or longer than a day.
-        """
+        """Raises InvalidArgument: the life is not above zero, or longer than a day."""
         if not timedelta(0) < life <= _LONGEST:
             raise InvalidArgument(
                 f"a token lives for up to {_LONGEST.total_seconds():.0f} seconds, not {life.total_seconds():.0f}"
@@ -130,9 +128,7 @@ class Tokens:
         return jwt.encode(claims, key.secret, _ALGORITHM, headers={"kid": key.id})
 
     def read(self, text: str) -> AccessToken:
-        """Raises:
-        BadToken: it is not signed by a key of this warehouse, expired, or says something else than ours say.
-        """
+        """Raises BadToken: it is not signed by a key of this warehouse, expired, or says something else than ours say."""
         now = self.clock()
         try:
             key = self.keys.verifying(str(jwt.get_unverified_header(text).get("kid", "")), now)
@@ -160,9 +156,7 @@ def _token(claims: dict[str, object], now: datetime) -> AccessToken:
 
 # Tokens that the operator makes, for any user in any role, without a login.
 def operator_token(warehouse: Warehouse, user: str, role: str, life: timedelta) -> str:
-    """Raises:
-    InvalidArgument: the user's name is not valid, the role does not exist, or the life is longer than a day.
-    """
+    """Raises InvalidArgument: the user's name is not valid, the role does not exist, or the life is longer than a day."""
     principal = Principal(check_user(user), parse_role(role))
     found = warehouse.catalog.read().users.get(user)
     changed = 0 if found is None else to_millis(found.updated_at)

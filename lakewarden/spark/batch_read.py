@@ -284,9 +284,7 @@ def schema_of(warehouse: Warehouse, table: Table, options: ReadOptions) -> Table
 
 
 def check_alike(past: PastScope, schema: TableSchema) -> None:
-    """Raises:
-    Unsupported: the scope had other columns then than the first one that is read.
-    """
+    """Raises Unsupported: the scope had other columns then than the first one that is read."""
     if source_schema(past.schema) != source_schema(schema):
         raise Unsupported(f"the columns of {past.table.uri} were others then than those of the first scope: read each by itself")
 

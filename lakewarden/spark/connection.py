@@ -43,9 +43,7 @@ class SparkConnection:
         return cls(uri, msgspec.json.encode(settings), cores)
 
     def open(self) -> Warehouse:
-        """Raises:
-        NotFound: the warehouse does not exist.
-        """
+        """Raises NotFound: the warehouse does not exist."""
         return _opened(self.uri, self.settings)
 
 

@@ -15,9 +15,7 @@ OLDEST = 17
 
 
 def require_java() -> None:
-    """Raises:
-    Unsupported: there is no Java, or an older one than 17.
-    """
+    """Raises Unsupported: there is no Java, or an older one than 17."""
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
     if java is None or not Path(java).exists():

@@ -34,9 +34,7 @@ class TopicOptions:
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> TopicOptions:
-        """Raises:
-        InvalidArgument: an option is missing or unknown, or has a bad value.
-        """
+        """Raises InvalidArgument: an option is missing or unknown, or has a bad value."""
         folded = {name.lower(): value for name, value in options.items()}
         known = {name.lower() for name in _OWN}
         for name in folded:
@@ -170,9 +168,7 @@ def ranges(first: Offsets, end: Offsets, bounds: dict[int, OffsetRange]) -> list
 
 
 def read_range(options: TopicOptions, wanted: TopicRange) -> Iterator[pa.RecordBatch]:
-    """Raises:
-    StorageRefused: messages of the range are gone.
-    """
+    """Raises StorageRefused: messages of the range are gone."""
     with called_by_spark(), reading(options.topic) as reader:
         at = wanted.first
         while at < wanted.end:

@@ -177,9 +177,7 @@ class _LargeCold:
             yield from self.apply.commit_written(self._written(rows, end), end, metadata)
 
     def _metadata(self, pending: PendingRows) -> list[str]:
-        """Raises:
-        Conflict: the rows were settled meanwhile.
-        """
+        """Raises Conflict: the rows were settled meanwhile."""
         try:
             return reader_of(state_store(self._task.state_uri), self._task.log_id).metadata(pending)
         except Missing as gone:

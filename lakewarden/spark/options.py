@@ -87,9 +87,7 @@ class ReadOptions:
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> ReadOptions:
-        """Raises:
-        InvalidArgument: the table is missing, or an option is unknown or has a bad value.
-        """
+        """Raises InvalidArgument: the table is missing, or an option is unknown or has a bad value."""
         check_known(options, _READ)
         version = options.get("version")
         if version is not None and not version.isdecimal():
@@ -116,18 +114,14 @@ def flag(options: Mapping[str, str], name: str) -> bool:
 
 
 def table_of(options: Mapping[str, str]) -> TableName:
-    """Raises:
-    InvalidArgument: there is no table, or not in the form `namespace.table`.
-    """
+    """Raises InvalidArgument: there is no table, or not in the form `namespace.table`."""
     if "table" not in options:
         raise InvalidArgument('name the table: .option("table", "namespace.table")')
     return TableName.parse(options["table"])
 
 
 def check_known(options: Mapping[str, str], known: Collection[str]) -> None:
-    """Raises:
-    InvalidArgument: an option is not known: a misspelled `user` would mean every user.
-    """
+    """Raises InvalidArgument: an option is not known: a misspelled `user` would mean every user."""
     folded = {name.lower() for name in known}
     for name in options:
         if name.lower() not in folded:
@@ -173,9 +167,7 @@ class StreamOptions:
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> StreamOptions:
-        """Raises:
-        InvalidArgument: the table is missing, or an option is unknown or has a bad value.
-        """
+        """Raises InvalidArgument: the table is missing, or an option is unknown or has a bad value."""
         check_known({name: value for name, value in options.items() if name.lower() != _MARK}, _STREAM_READ)
         rows = options.get("max_rows")
         if rows is not None and not (rows.isdecimal() and int(rows)):

@@ -216,9 +216,7 @@ class BatchWriter(DataSourceArrowWriter):
 
 
 def check_append(*, overwrite: bool) -> None:
-    """Raises:
-    Unsupported: the mode is not `append`.
-    """
+    """Raises Unsupported: the mode is not `append`."""
     if overwrite:
         raise Unsupported('the source only appends, and replaces rows by their keys: use .mode("append") or outputMode("append")')
 

@@ -193,9 +193,7 @@ def _meant(
 
 
 def _check_temporary_read(statement: Statement, name: TableName, *, as_of: bool) -> None:
-    """Raises:
-    Unsupported: the query of the statement cannot read a temporary table.
-    """
+    """Raises Unsupported: the query of the statement cannot read a temporary table."""
     if statement.keeps_its_query:
         raise Unsupported(f"{name} is a temporary table{statement.keeps_its_query}")
     if as_of:
@@ -203,9 +201,7 @@ def _check_temporary_read(statement: Statement, name: TableName, *, as_of: bool)
 
 
 def execute(bound: BoundStatement, uploads: Mapping[str, Upload]) -> Result:
-    """Raises:
-    LakewardenError: the statement failed.
-    """
+    """Raises LakewardenError: the statement failed."""
     bound = bound.entered()
     statement, context = bound.statement, replace(bound.context, uploads=uploads) if uploads else bound.context
     spec = statement.spec

@@ -28,9 +28,7 @@ _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 
 
 def items_of_text(text: str) -> list[str | None]:
-    """Raises:
-    ValueError: it is not a list, or has several dimensions.
-    """
+    """Raises ValueError: it is not a list, or has several dimensions."""
     inner = text.strip()
     if not (inner.startswith("{") and inner.endswith("}")):
         raise ValueError("a list stands in braces")

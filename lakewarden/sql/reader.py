@@ -185,9 +185,7 @@ class StatementReader(DuckDBParser):
         raise self.failure(f"expected the name of {what}")
 
     def column(self, what: str = "a column") -> str:
-        """Raises:
-        InvalidArgument: a reserved word without quotes.
-        """
+        """Raises InvalidArgument: a reserved word without quotes."""
         quoted = bool(self._curr) and self._curr.token_type is TokenType.IDENTIFIER
         name = self.name(what)
         if is_sql_word(name) and not quoted:

@@ -165,9 +165,7 @@ def as_they_are(query: exp.Expr) -> exp.Expr:
 
 
 def check_view(named: VersionedName) -> None:
-    """Raises:
-    Unsupported: a version of a view.
-    """
+    """Raises Unsupported: a version of a view."""
     if named.as_of is not None:
         raise Unsupported(f"{named.ref} is a view, which has no versions: name the version of each table in its query")
 
@@ -222,9 +220,7 @@ def _resolve(
 
 
 def checked(node: exp.Table) -> Ref:
-    """Raises:
-    PermissionDenied: the name means a file, another catalog, or one of the engine's own schemas.
-    """
+    """Raises PermissionDenied: the name means a file, another catalog, or one of the engine's own schemas."""
     if node.catalog:
         raise PermissionDenied(f"{node.catalog}.{node.db}.{node.name} is in another catalog; a table is namespace.table")
     return check_ref(Ref(node.name, node.db or None))

@@ -141,9 +141,7 @@ class Requirement:
     """Whether this statement of the class needs it."""
 
     def check(self, context: Context, statement: Any, made: Made) -> None:
-        """Raises:
-        Unsupported: the statement's table is of a type that does not support it.
-        """
+        """Raises Unsupported: the statement's table is of a type that does not support it."""
         if statement.table is None or not self.holds_for(statement):
             return
         name = context.named(statement.table)

@@ -325,7 +325,5 @@ class SqlSession:
 
 
 def open_session(services: Services, user: str, role: str, rules: Rules = "native") -> SqlSession:
-    """Raises:
-    InvalidArgument: the user's name is not valid, or the role does not exist.
-    """
+    """Raises InvalidArgument: the user's name is not valid, or the role does not exist."""
     return SqlSession(services, Principal(check_user(user), parse_role(role)), rules)

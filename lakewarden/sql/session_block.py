@@ -115,9 +115,7 @@ class SessionBlock:
     # What the block's own statements do
 
     def begin(self, *, read_only: bool = False) -> None:
-        """Raises:
-        NoBlock: there is a block already.
-        """
+        """Raises NoBlock: there is a block already."""
         self.check()
         if self.open:
             raise NoBlock("there is a block already: COMMIT or ROLLBACK ends it, and SAVEPOINT begins a part of it")
@@ -189,9 +187,7 @@ class SessionBlock:
     # What other statements do in it
 
     def check_allowed(self, what: str) -> None:
-        """Raises:
-        Unsupported: the session has no blocks.
-        """
+        """Raises Unsupported: the session has no blocks."""
         if self._refused:
             raise Unsupported(f"{what}: {self._refused}")
 

@@ -30,9 +30,7 @@ class TextBounds:
         return cls(settings.text_bytes, settings.text_tokens, settings.text_statements)
 
     def check_text(self, text: str) -> None:
-        """Raises:
-        InvalidArgument: the text is too long.
-        """
+        """Raises InvalidArgument: the text is too long."""
         size = len(text) if len(text) > self.bytes else len(text.encode(errors="surrogatepass"))
         if size > self.bytes:
             raise _beyond(size, "bytes", self.bytes, "text_bytes")

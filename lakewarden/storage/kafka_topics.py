@@ -168,9 +168,7 @@ def topic_of(table: str, options: Mapping[str, str]) -> Topic:
 
 
 def checked_name(name: str) -> str:
-    """Raises:
-    InvalidArgument: Kafka takes no topic of that name.
-    """
+    """Raises InvalidArgument: Kafka takes no topic of that name."""
     if not _NAME.fullmatch(name) or name in (".", ".."):
         raise InvalidArgument(
             f"{name!r} cannot be a topic's name: it has 1 to {_LONGEST} letters, digits, '.', '_' and '-', as Kafka takes them;"
@@ -241,9 +239,7 @@ def topic_id(topic: Topic) -> str:
 
 
 def check_free(topic: Topic) -> None:
-    """Raises:
-    AlreadyExists: there is a topic of that name, or one that says how far it follows a table.
-    """
+    """Raises AlreadyExists: there is a topic of that name, or one that says how far it follows a table."""
     for each in (topic, topic.position):
         if partitions_of(each) is not None:
             raise AlreadyExists(

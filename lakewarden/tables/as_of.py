@@ -120,9 +120,7 @@ def _cold(target: ScopeTarget, newest: ScopeTable | None, base: BaseVersion, key
 
 
 def _check(target: ScopeTarget, trail: Trail, base: BaseVersion, ranges: Sequence[RowRange]) -> None:
-    """Raises:
-    InvalidArgument: some rows that were flushed since are no longer kept.
-    """
+    """Raises InvalidArgument: some rows that were flushed since are no longer kept."""
     if trail.complete_after(base.settled):
         return
     for flush in base.later:

@@ -123,9 +123,7 @@ class StreamPlace:
             yield
 
     def check(self, warehouse: Warehouse) -> None:
-        """Raises:
-        LostPlace: another stream has taken over.
-        """
+        """Raises LostPlace: another stream has taken over."""
         with self._explained(warehouse.catalog):
             check_fence(warehouse.log(self.table).fence(), self.writer.lease.token)
 

@@ -44,9 +44,7 @@ def store_file(target: ScopeTarget, ref: FileRef, data: bytes) -> bool:
 
 
 def _confirm(target: ScopeTarget) -> None:
-    """Raises:
-    StorageUnavailable: the scope's storage is not present.
-    """
+    """Raises StorageUnavailable: the scope's storage is not present."""
     if target.root is not None:
         confirm(target.root, RECENT_SECONDS)
 
@@ -79,9 +77,7 @@ class StoredFile:
 
 
 def open_file(target: ScopeTarget, ref: FileRef) -> StoredFile:
-    """Raises:
-    NotFound: it was removed, or has another size than its reference says.
-    """
+    """Raises NotFound: it was removed, or has another size than its reference says."""
     data = _piece(target, ref, 0)
     whole = len(data) == ref.size if ref.size <= PIECE else open_store(target.location).is_whole(ref.path, ref.size)
     if not whole:

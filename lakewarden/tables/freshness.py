@@ -15,9 +15,7 @@ _EVERY: tuple[Freshness, ...] = get_args(Freshness)
 
 
 def check_freshness(text: str) -> Freshness:
-    """Raises:
-    InvalidArgument: there is no such freshness.
-    """
+    """Raises InvalidArgument: there is no such freshness."""
     if text not in _EVERY:
         raise InvalidArgument(f"freshness {text!r} does not exist; read with {', '.join(map(repr, _EVERY))}")
     return text

@@ -87,9 +87,7 @@ class Images:
 
 
 def check_newest(table: Table, *versions: int) -> None:
-    """Raises:
-    SchemaChanged: rows of these schema versions are not all of the newest columns.
-    """
+    """Raises SchemaChanged: rows of these schema versions are not all of the newest columns."""
     if any(version != table.schema.version for version in versions):
         raise SchemaChanged(f"the columns of {table.name} were changed since the rows were made; nothing was written, try again")
 

@@ -206,9 +206,7 @@ class TableIntake:
         return validated(self.table.schema, given, defaults, None if shared else users, repeats=repeats)
 
     def _check_keyed(self) -> None:
-        """Raises:
-        Unsupported: a SHARED table without a primary key, whose rows do not go through the log.
-        """
+        """Raises Unsupported: a SHARED table without a primary key, whose rows do not go through the log."""
         schema = self.table.schema
         if not (schema.keyed or schema.append_only):
             raise Unsupported(f"{self.table.name} has no primary key, and the log holds rows by their keys only")

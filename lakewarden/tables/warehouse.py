@@ -90,16 +90,15 @@ class Warehouse:
         """
         uri = canonical(uri)
         state = open_store(Location(uri).below(STATE))
-        catalog = CatalogStore(state, clock)
         erasures = Erasures(state)
-        identity = _identity(uri, state, catalog, new_id, settings if create else None)
+        identity = _identity(uri, state, CatalogStore(state, clock), new_id, settings if create else None)
         probe_at_open(state, Location(uri), new_id)
         return cls(
             uri=uri,
             id=identity.id,
             format=identity.format,
             state=state,
-            catalog=catalog,
+            catalog=CatalogStore(state, clock, founded=identity.format > FIRST_FORMAT),
             registry=ScopeRegistry(state, new_id, in_blocks=identity.format >= INDEXED_FORMAT),
             erasures=erasures,
             exports=Exports(state),
@@ -315,9 +314,7 @@ def cold_tables(catalog: Catalog) -> list[Table]:
 
 
 def check_namespace(catalog: Catalog, name: str) -> None:
-    """Raises:
-    NotFound: there is no such namespace; the message names those that there are.
-    """
+    """Raises NotFound: there is no such namespace; the message names those that there are."""
     if name not in catalog.namespaces:
         raise NotFound(f"there is no namespace {name!r}; there are {', '.join(catalog.namespaces) or 'none'}")
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import multiprocessing
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from lakewarden import Lakehouse
 from lakewarden.base.clock import random_id
 from lakewarden.base.connection import Location
 from lakewarden.catalog.changes import objects as changes
@@ -57,6 +59,18 @@ class Wrapped(ForwardingStore):
 def test_a_new_warehouse_has_the_first_catalog(store: ObjectStore) -> None:
     assert open_catalog(store).read() == changes.first_catalog()
     assert store.list("") == []
+
+
+def test_a_catalog_that_is_gone_is_no_empty_one(tmp_path: Path) -> None:
+    uri = str(tmp_path / "lake")
+    with Lakehouse.open(uri) as lake:
+        lake.create_namespace("chat")
+    shutil.rmtree(tmp_path / "lake" / "_lakewarden" / "catalog")
+    with Lakehouse.open(uri) as lake:
+        for call in (lake.fleet, lake.status, lambda: lake.create_namespace("chat"), lambda: lake.sql("SHOW TABLES")):
+            with pytest.raises(Corrupt, match="is gone: put catalog/ back"):
+                call()
+    assert not [*(tmp_path / "lake" / "_lakewarden").glob("catalog/*")]
 
 
 def test_a_change_is_read_by_everybody(store: ObjectStore) -> None:

@@ -35,6 +35,21 @@ def _job(lake: Lakehouse, text: str, user: str = "root", role: str = "system", *
     return job
 
 
+def test_a_job_that_cannot_be_read_keeps_no_other_from_its_runner(warehouse_uri: str) -> None:
+    with Lakehouse.open(warehouse_uri) as lake:
+        lake.sql(f"{_NOTES}; CREATE USER TABLE app.more (id INT PRIMARY KEY); INSERT INTO app.more VALUES (1)")
+        lake.sql("INSERT INTO app.notes VALUES (1, 'a')")
+        garbled, other = (_job(lake, f"STORAGE FLUSH TABLE app.{table}", wait=False) for table in ("more", "notes"))
+        state = lake.warehouse.state
+        for key in state.keys("jobs"):
+            if garbled.job_id in key:
+                state.put(key, b"garbled")
+        assert [job.job_id for job in lake.run_jobs()] == [other.job_id]
+        found = {str(row["job_id"]): row for row in _rows(lake.sql("SELECT job_id, status, message FROM system.jobs"))}
+    assert {job_id: row["status"] for job_id, row in found.items()} == {garbled.job_id: "failed", other.job_id: "completed"}
+    assert str(found[garbled.job_id]["message"]).endswith("what became of it is not known")
+
+
 def test_a_row_of_a_stream_is_gone_with_the_millisecond_of_its_ttl(warehouse_uri: str) -> None:
     clock = Clock(datetime(2026, 11, 21, 8, 0, tzinfo=UTC))
     with Lakehouse.open(warehouse_uri, clock=clock) as lake:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -80,6 +81,15 @@ def test_of_many_creators_one_wins(store: ObjectStore) -> None:
     with ThreadPoolExecutor(8) as pool:
         won = [number for number, first in enumerate(pool.map(create, range(40))) if first]
     assert [store.get("race/1")] == [str(number).encode() for number in won]
+
+
+def test_who_saw_no_name_replaces_none(store: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As one who looked just before another created it: on a disk, a look comes first to save a sync."""
+    store.create("race/1", b"first")
+    monkeypatch.setattr(os, "access", lambda *_args, **_options: False)
+    with pytest.raises(AlreadyThere):
+        store.create("race/1", b"second")
+    assert store.get("race/1") == b"first"
 
 
 def test_put_replaces(store: ObjectStore) -> None:

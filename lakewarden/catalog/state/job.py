@@ -15,7 +15,7 @@ from typing import Literal
 
 import msgspec
 
-from lakewarden.base.clock import Clock, NewId, to_millis
+from lakewarden.base.clock import Clock, NewId, from_millis, to_millis
 from lakewarden.catalog.operations import SPECS, Operation
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.errors import Conflict, Corrupt
@@ -109,6 +109,15 @@ def new_job_id(operation: Operation, clock: Clock, new_id: NewId) -> str:
     return f"{SPECS[operation].prefix}-{to_millis(clock()):012x}-{new_id()[:8]}"
 
 
+def unread_job(job_id: str, error: Corrupt) -> Job:
+    """What the id alone says of a job whose state cannot be read."""
+    prefix, millis, _ = job_id.split("-")
+    operation = next(name for name, spec in SPECS.items() if spec.prefix == prefix)
+    return Job(
+        job_id, operation, "failed", from_millis(int(millis, 16)), message=f"{error.message}; what became of it is not known"
+    )
+
+
 def outcome_of(reports: Sequence[ScopeReport]) -> tuple[JobStatus, str]:
     """Returns a job's status, and its reports in one line."""
     counts = Counter(report.outcome for report in reports)
@@ -163,6 +172,13 @@ def decode(key: str, text: bytes) -> Job:
         return Job(**{**content, **moments, "work": work})
     except (ValueError, KeyError, TypeError, AttributeError, msgspec.ValidationError) as error:
         raise Corrupt(f"the job {key} can't be read: {text[:80]!r}") from error
+
+
+def hidden_in(user: str, mark: str, key: str, data: bytes) -> bytes:
+    """A job as it is stored, with every occurrence of a user's id replaced by the keyed hash."""
+    job = decode(key, data)
+    hidden = without_user(job, user, mark)
+    return data if hidden == job else encode(hidden)
 
 
 # The process that runs a job, by the name that the job log keeps: `host:process id`.

@@ -28,15 +28,17 @@ from lakewarden.catalog.state.job import (
     decode,
     encode,
     has_ended,
+    hidden_in,
     idempotency_key,
     named_in,
     new_job_id,
     outcome_of,
+    unread_job,
     without_user,
 )
 from lakewarden.catalog.state.records import backwards, content, first_of, newest, rewrite, rewrite_all
 from lakewarden.errors import Conflict, Corrupt, InUse, InvalidArgument, NotFound, Unsupported
-from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore
+from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore, StoredObject
 
 # Allows at most one active job per idempotency key: the process that creates the key's next claim may enqueue its job.
 #
@@ -244,19 +246,18 @@ class JobLog:
         Raises:
             NotFound: no such job.
         """
-        while key := self._listed()[0].get(job_id):
-            if (data := content(self.store, key)) is not None:
-                return decode(key, data)  # else there is a newer state
+        while last := self._listed()[0].get(job_id):
+            if (data := content(self.store, last.key)) is not None:
+                return decode(last.key, data)  # else there is a newer state
         raise NotFound(f"there is no job {job_id!r}")
 
     def newest(self, limit: int | None = None) -> list[Job]:
-        """Returns the newest states of the last jobs, newest job first."""
-        return [self._read(job_id, key) for job_id, key in list(self._listed()[0].items())[:limit]]
+        """Returns the newest states of the last jobs, newest job first; of one that cannot be read, that it failed, and why."""
+        return [self._told(job_id, last.key) for job_id, last in list(self._listed()[0].items())[:limit]]
 
     def runnable(self) -> list[Job]:
         """Returns the jobs that wait for a runner, oldest first, and those whose runner died."""
-        states, over = self._listed()
-        open_ = [self._read(job_id, key) for job_id, key in reversed(states.items()) if job_id not in over]
+        open_ = [*self._open()]
         for job in open_:
             if not job.active:  # its runner died before it could mark it as finished
                 self.store.put(f"{_home(job)}/{_OVER}", b"")
@@ -265,18 +266,14 @@ class JobLog:
     def ended(self, since: datetime) -> Iterator[tuple[str, datetime, Callable[[], Job]]]:
         """Of the jobs that have ended, the id, when the store was last written for it, if that was not before `since`, and
         its reader. From one listing."""
-        listing = self.store.list(_ROOT)
-        over = {_job_of(entry.key) for entry in listing if entry.key.endswith(f"/{_OVER}")}
-        last = {_job_of(entry.key): entry for entry in newest(listing)}
+        last, over = self._listed()
         for job_id in over & last.keys():
             if last[job_id].modified >= since:
                 yield job_id, last[job_id].modified, partial(self._read, job_id, last[job_id].key)
 
     def running(self) -> list[Job]:
         """Returns the jobs whose runner is alive, as far as is known, oldest first."""
-        states, over = self._listed()
-        open_ = (self._read(job_id, key) for job_id, key in reversed(states.items()) if job_id not in over)
-        return [job for job in open_ if job.status in ("running", "retrying") and not self._is_left(job)]
+        return [job for job in self._open() if job.status in ("running", "retrying") and not self._is_left(job)]
 
     def expire(self, before: datetime) -> int:
         """Removes finished jobs that were requested earlier, and returns how many."""
@@ -285,6 +282,20 @@ class JobLog:
         # Unfinished jobs stay, however old: their state is what a runner goes on from.
         self.store.delete([key for key in old if key.rsplit("/", 1)[0] in over])
         return len(over)
+
+    def _open(self) -> Iterator[Job]:
+        """The jobs that have not ended, oldest first. One that cannot be read keeps no other from its runner: `newest` has it."""
+        states, over = self._listed()
+        for job_id, last in reversed(states.items()):
+            if job_id not in over:
+                with suppress(Corrupt):
+                    yield self._read(job_id, last.key)
+
+    def _told(self, job_id: str, key: str) -> Job:
+        try:
+            return self._read(job_id, key)
+        except Corrupt as error:
+            return unread_job(job_id, error)
 
     def _read(self, job_id: str, key: str) -> Job:
         data = content(self.store, key)
@@ -313,19 +324,18 @@ class JobLog:
             last = max((state.modified for state in self.store.list(_home(job))), default=now)
         return now - last >= self.lease or has_ended(job.node_id)
 
-    def _listed(self) -> tuple[dict[str, str], set[str]]:
-        """Returns the key of the last state by job, newest first, and the finished jobs."""
+    def _listed(self) -> tuple[dict[str, StoredObject], set[str]]:
+        """Returns the last state by job, newest first, and the finished jobs."""
         listing = self.store.list(_ROOT)
         over = {_job_of(entry.key) for entry in listing if entry.key.endswith(f"/{_OVER}")}
-        keys = {_job_of(entry.key): entry.key for entry in newest(listing)}  # listed in order, so the last state stays
-        return keys, over
+        return {_job_of(entry.key): entry for entry in newest(listing)}, over  # listed in order, so the last state stays
 
     def hide_user(self, user: str, mark: str, found: Callable[[int], None]) -> None:
         """Replaces a user's id by the keyed hash wherever a job names it.
 
         Calls `found` with the number of such states before changing the first.
         """
-        rewrite_all(self.store, _ROOT, partial(_hidden, user, mark), found)
+        rewrite_all(self.store, _ROOT, partial(hidden_in, user, mark), found)
 
     def _over(self, job: Job) -> Job:
         # First the state, then the mark: the mark alone would hide a job that was never finished from every runner.
@@ -340,7 +350,7 @@ class JobLog:
             if self._erasures.since(mark, kept.created_at):
                 kept = without_user(kept, user, mark)
                 for state in newest(self.store.list(_home(kept))):
-                    rewrite(self.store, state.key, partial(_hidden, user, mark, state.key))
+                    rewrite(self.store, state.key, partial(hidden_in, user, mark, state.key))
         return kept
 
     @property
@@ -369,12 +379,6 @@ class JobLog:
         if not states or states[-1] != _key(job):
             raise _lost(job)
         self.store.delete([key for key in keys if first_of(key) in states[:-_KEPT]])
-
-
-def _hidden(user: str, mark: str, key: str, data: bytes) -> bytes:
-    job = decode(key, data)
-    hidden = without_user(job, user, mark)
-    return data if hidden == job else encode(hidden)
 
 
 def _job_of(key: str) -> str:

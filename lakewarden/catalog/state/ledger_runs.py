@@ -68,9 +68,7 @@ class RunName:
 
     @classmethod
     def parse(cls, text: str) -> RunName:
-        """Raises:
-        Corrupt: no run has such a name.
-        """
+        """Raises Corrupt: no run has such a name."""
         found = _NAME.fullmatch(text)
         if found is None:
             raise Corrupt(f"{text!r} is not a name of a run of a ledger")
@@ -124,9 +122,7 @@ def look_up(
 
 
 def read_run(store: ObjectStore, key: str, name: RunName) -> Records:
-    """Raises:
-    Corrupt: it does not have the records that its name says.
-    """
+    """Raises Corrupt: it does not have the records that its name says."""
     data = store.get(key)
     # Records have no checksum; the name says how many there are.
     if len(data) != name.count * RECORD.itemsize:

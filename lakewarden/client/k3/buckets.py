@@ -23,9 +23,7 @@ class Buckets(Calls):
         return self.get_engine(bucket)
 
     def get_engine(self, bucket: str) -> EngineAnswer:
-        """Raises:
-        NotFound: the bucket does not exist.
-        """
+        """Raises NotFound: the bucket does not exist."""
         catalog = self._catalog(bucket, "look at what exists")
         namespace = namespace_of(catalog, bucket)
         status = EngineStatus.ACTIVE if namespace.engine.active else EngineStatus.DISABLED

@@ -127,9 +127,7 @@ class Calls(ABC):
 
 
 def only(statements: Sequence[Statement]) -> Statement:
-    """Raises:
-    InvalidArgument: there is not exactly one statement.
-    """
+    """Raises InvalidArgument: there is not exactly one statement."""
     if len(statements) != 1:
         raise InvalidArgument(f"a call takes one statement, and this text has {len(statements)}: make a call for each")
     return statements[0]

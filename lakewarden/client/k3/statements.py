@@ -111,9 +111,7 @@ def _filled(text: str, table: str) -> str:
 
 
 def _checked(statement: Statement) -> Statement:
-    """Raises:
-    Unsupported: K3 does not take the statement.
-    """
+    """Raises Unsupported: K3 does not take the statement."""
     if isinstance(statement, AlterTable) and isinstance(statement.change, (DropColumn, RenameColumn)):
         raise Unsupported("K3 drops and renames no column: make a new table, or use Lakewarden's own SQL")
     if not isinstance(statement, (Query, Explain, *_WRITES, *_DEFINES)):

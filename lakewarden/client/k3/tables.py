@@ -49,9 +49,7 @@ class Tables(Calls):
         return self.get_table(bucket, name)
 
     def get_table(self, bucket: str, table: str) -> TableAnswer:
-        """Raises:
-        NotFound: the bucket or the table does not exist.
-        """
+        """Raises NotFound: the bucket or the table does not exist."""
         catalog = self._catalog(bucket)
         blank = catalog.blanks.get(TableName(bucket, table))
         if blank is not None:
@@ -209,9 +207,7 @@ class PipelineCalls(Tables, Calls):
         return [self._rule(bucket, rule_of(catalog, pipeline)) for pipeline in pipelines_in(catalog, bucket)]
 
     def get_rule(self, bucket: str, rule_id: str) -> RuleAnswer:
-        """Raises:
-        NotFound: the bucket has no such rule.
-        """
+        """Raises NotFound: the bucket has no such rule."""
         return self._rule(bucket, rule_named(self._catalog(bucket, "look at what exists"), rule_id, bucket))
 
     def update_rule(

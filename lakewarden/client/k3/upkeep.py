@@ -134,9 +134,7 @@ class UpkeepCalls(Calls):
 
 
 def _sound(reports: Sequence[ScopeReport]) -> list[ScopeReport]:
-    """Raises:
-    ScopesFailed: the table's scope failed; the code is the fault's.
-    """
+    """Raises ScopesFailed: the table's scope failed; the code is the fault's."""
     for report in reports:
         if report.fault is not None:
             raise ScopesFailed(report.fault.code, report.fault.message)

@@ -50,9 +50,7 @@ def native_rows(schema: TableSchema, rows: Sequence[Row | str]) -> list[dict[str
 
 
 def column_of(schema: TableSchema, name: str) -> SchemaColumn:
-    """Raises:
-    InvalidArgument: the table has no such column.
-    """
+    """Raises InvalidArgument: the table has no such column."""
     column = schema.column(name)
     if column is None:
         raise InvalidArgument(f"unknown column {name!r}; the columns are {', '.join(schema.names)}")
@@ -60,9 +58,7 @@ def column_of(schema: TableSchema, name: str) -> SchemaColumn:
 
 
 def native_value(column: SchemaColumn, value: object) -> object:
-    """Raises:
-    ConstraintViolation: the value has no form that the column takes. Ranges are checked where it is written.
-    """
+    """Raises ConstraintViolation: the value has no form that the column takes. Ranges are checked where it is written."""
     read = _READERS.get(column.type.name)
     if value is None or read is None:
         return value

@@ -54,9 +54,7 @@ def member(kind: type[E], field: str, value: object) -> E:
 
 
 def one_of(field: str, value: object, words: tuple[str, ...]) -> str:
-    """Raises:
-    InvalidArgument: the value is not one of the words.
-    """
+    """Raises InvalidArgument: the value is not one of the words."""
     if value not in words:
         raise InvalidArgument(f"{field} {value!r} is unknown; it is one of {', '.join(words)}")
     return str(value)

@@ -75,9 +75,7 @@ class ExpectedCheck:
         return "\n\n".join(filter(None, [self.comment, f"Great Expectations: {self.type}({said})"]))
 
     def maker(self, place: int, arguments: Mapping[str, object]) -> Callable[[], Expectation]:
-        """Raises:
-        Exception: Great Expectations knows no such expectation, or not these arguments.
-        """
+        """Raises Exception: Great Expectations knows no such expectation, or not these arguments."""
 
         def make() -> Expectation:
             with old_modules():

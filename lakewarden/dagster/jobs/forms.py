@@ -35,9 +35,7 @@ def plan_field() -> str:
 
 
 def check_plan(plan: str, *, dry_run: bool) -> None:
-    """Raises:
-    InvalidArgument: a plan is given to a dry run.
-    """
+    """Raises InvalidArgument: a plan is given to a dry run."""
     if plan and dry_run:
         raise InvalidArgument("a dry run applies no plan: set dry_run to false to apply it, or omit the plan to preview again")
 

@@ -88,9 +88,7 @@ class Surveys:
 
 
 def build_survey_schedule(mount: Mount, cron: str) -> dg.ScheduleDefinition:
-    """Raises:
-    InvalidArgument: it is not a cron expression.
-    """
+    """Raises InvalidArgument: it is not a cron expression."""
     try:
         return dg.ScheduleDefinition(
             name=mount.named("survey_daily"),

@@ -48,9 +48,7 @@ def is_frozen(table: ScopeTable, target: ScopeTarget) -> bool:
 
 
 def check_not_frozen(table: ScopeTable | None, target: ScopeTarget) -> None:
-    """Raises:
-    Conflict: the table was moved since the target was looked up, or is on its way.
-    """
+    """Raises Conflict: the table was moved since the target was looked up, or is on its way."""
     if table is not None and is_frozen(table, target):
         raise Conflict(f"{target.scope} is being moved away from {target.uri}, or was just now: try again")
 

@@ -86,9 +86,7 @@ def copy_frozen(
 
 
 def check_arrived(table: ScopeTable, target: Location) -> None:
-    """Raises:
-    Corrupt: the data at the target is not this version of the table.
-    """
+    """Raises Corrupt: the data at the target is not this version of the table."""
     arrived = ScopeTable.open(target)
     if arrived is None or (arrived.version, arrived.files()) != (table.version, table.files()):
         found = "no table" if arrived is None else f"version {arrived.version} with {len(arrived.files())} files"

@@ -90,9 +90,7 @@ class FileGroup:
         return pa.concat_tables(parts) if parts else self.empty()
 
     def _opened(self, store: ObjectStore, file: DataFile) -> OpenDataFile:
-        """Raises:
-        Corrupt: the file is missing or unreadable, or says that its rows are another scope's.
-        """
+        """Raises Corrupt: the file is missing or unreadable, or says that its rows are another scope's."""
         opened = open_file(store, file.path, file.partition)
         if self.scope is not None and opened.footer.of_another(self.scope):
             raise Corrupt(f"{self.uri}/{file.path} holds rows of another scope than {self.scope}: it was copied there")

@@ -65,9 +65,7 @@ class Checkpoint:
     """Bytes in memory."""
 
     def keep(self, files: pa.Table) -> None:
-        """Raises:
-        Unsupported: there are more than a process should hold in memory.
-        """
+        """Raises Unsupported: there are more than a process should hold in memory."""
         self.size += files.nbytes
         self.rows += files.num_rows
         if self.rows > MOST_FILES or self.size > MOST_UNPACKED:

@@ -141,9 +141,7 @@ class DeltaColumns:
 
 
 def _of_partition(text: str | None, count: int, column: DeltaColumn) -> Stored:
-    """Raises:
-    Corrupt: the text is no value of the column's type.
-    """
+    """Raises Corrupt: the text is no value of the column's type."""
     try:
         return filled(text, count, column.type)
     except (pa.ArrowException, ValueError, OverflowError) as error:

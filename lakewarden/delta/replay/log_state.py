@@ -132,9 +132,7 @@ def _version(log: LogObjects, files: LogFiles, version: int | None, commits_only
 
 
 def _check_there(log: LogObjects, files: LogFiles, version: int) -> None:
-    """Raises:
-    NotFound: the log has no such version, or no more.
-    """
+    """Raises NotFound: the log has no such version, or no more."""
     if files.newest is None or version > files.newest:
         raise NotFound(f"{log.location.uri} has no version {version}: the newest is {files.newest}")
     if files.oldest is not None and version < files.oldest:
@@ -245,9 +243,7 @@ class Reconciliation:
         self._adds.clear()
 
     def state(self, version: int, log: LogFiles, checkpoint: CheckpointFiles | None, notes: Iterable[Note]) -> LogState:
-        """Raises:
-        Corrupt: there is no protocol or no metadata.
-        """
+        """Raises Corrupt: there is no protocol or no metadata."""
         protocol, metadata = self._protocol, self._metadata
         if protocol is None or metadata is None:
             raise Corrupt(f"the log of {self._location.uri} lacks the {'protocol' if protocol is None else 'metadata'}")

@@ -51,9 +51,7 @@ class RejectedObject:
 
 
 def rejects_name(table: TableName) -> TableName:
-    """Raises:
-    InvalidArgument: the table's name is too long for it.
-    """
+    """Raises InvalidArgument: the table's name is too long for it."""
     try:
         return TableName(table.namespace, check_table(f"{table.name}{REJECTS}"))
     except InvalidArgument as error:

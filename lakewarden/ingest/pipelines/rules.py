@@ -76,9 +76,7 @@ def matches(glob: str, key: str) -> bool:
 
 
 def check_glob(glob: str) -> str:
-    """Raises:
-    InvalidArgument: it is empty, too long, or begins or ends with a slash.
-    """
+    """Raises InvalidArgument: it is empty, too long, or begins or ends with a slash."""
     if not 0 < len(glob) <= _MOST or "" in glob.split("/"):
         raise InvalidArgument(f"glob {glob[:80]!r} must be parts joined by '/', as in '**/*.csv', with 1 to {_MOST} letters")
     return glob

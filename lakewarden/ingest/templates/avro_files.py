@@ -185,9 +185,7 @@ _BROKEN = (ArithmeticError, EOFError, LookupError, OSError, RecursionError, Type
 
 
 def read(source: ObjectFile, _options: NoOptions, _columns: Columns) -> Iterator[pa.RecordBatch]:
-    """Raises:
-    InvalidArgument: it is no Avro container file of records, or a block of it is broken.
-    """
+    """Raises InvalidArgument: it is no Avro container file of records, or a block of it is broken."""
     from fastavro import block_reader  # an extra
 
     with _unreadable():

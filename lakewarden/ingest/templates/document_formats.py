@@ -192,9 +192,7 @@ _BLANK = re.compile(r"\n[ \t\r]*\n")
 
 
 def text_paragraphs(source: ObjectFile) -> Iterator[Paragraph]:
-    """Raises:
-    InvalidArgument: it is not text in UTF-8.
-    """
+    """Raises InvalidArgument: it is not text in UTF-8."""
     held = ""
     for text in decoded(source, "utf-8"):
         *whole, held = _BLANK.split(held + text)
@@ -237,9 +235,7 @@ _BLOCKS = frozenset(_BLOCK_TAGS.split())
 
 
 def html_paragraphs(source: ObjectFile) -> Iterator[Paragraph]:
-    """Raises:
-    InvalidArgument: its text is not in the encoding that it declares, or UTF-8.
-    """
+    """Raises InvalidArgument: its text is not in the encoding that it declares, or UTF-8."""
     parser = _HtmlParser()
     for text in decoded(source, _encoding(source)):
         parser.feed(text)

@@ -99,9 +99,7 @@ class ObjectFile:
         self._block = self._ranges(start, min(length, self.size - start))
 
     def check_columns(self, count: int) -> None:
-        """Raises:
-        Unsupported: these are more columns than the object may have.
-        """
+        """Raises Unsupported: these are more columns than the object may have."""
         if count > self.columns:
             raise Unsupported(f"the object has {count:,} columns, and {self.columns:,} are allowed")
 

@@ -23,9 +23,7 @@ _ENTRIES = 1_000_000
 
 
 def read(source: ObjectFile, _options: NoOptions, _columns: Columns) -> Iterator[pa.RecordBatch]:
-    """Raises:
-    InvalidArgument: it is no Parquet file, or a part of it is broken.
-    """
+    """Raises InvalidArgument: it is no Parquet file, or a part of it is broken."""
     file = open_parquet(source.open(), _BUFFER_BYTES)
     source.check_columns(len(file.schema_arrow))
     read = 0

@@ -68,9 +68,7 @@ class ChildReader(Process):
 
     @classmethod
     def start(cls, bounds: ReadBounds) -> ChildReader:
-        """Raises:
-        Internal: the process cannot be started.
-        """
+        """Raises Internal: the process cannot be started."""
         started = cls.of_module(_MODULE, [bounds.memory_bytes])
         started.bounds = bounds
         return started

@@ -211,9 +211,7 @@ class Gathering:
         return Receipt(done, seq_of(position, call.parcels[-1].rows - 1))
 
     def _segment_of(self, parcel: Parcel, keys: Mapping[str, int]) -> Segment:
-        """Raises:
-        StorageUnavailable: the parcel was staged too long ago to be named.
-        """
+        """Raises StorageUnavailable: the parcel was staged too long ago to be named."""
         if parcel.staged is None:
             return self._segment(parcel.schema_version, parcel.encoded, keys)
         # Cleanups remove an unnamed batch after two days. A day less leaves room for a put that sleeps.

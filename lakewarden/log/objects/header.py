@@ -122,9 +122,7 @@ class Header:
         return theirs.taken(theirs.settled(marks))
 
     def check(self) -> None:
-        """Raises:
-        Corrupt: the chunks of an index cannot be read, or are not those that it counts.
-        """
+        """Raises Corrupt: the chunks of an index cannot be read, or are not those that it counts."""
         if isinstance(self.chunks, Index):
             self.chunks.columns()
 

@@ -83,9 +83,7 @@ def begin(store: ObjectStore, log_id: str, put_id: str, stored_at: int) -> Stagi
 
 
 def check_rows(rows: int) -> None:
-    """Raises:
-    InvalidArgument: a position cannot number this many rows.
-    """
+    """Raises InvalidArgument: a position cannot number this many rows."""
     if rows > WHOLE:
         raise InvalidArgument(f"more than {WHOLE} rows in one call: all become visible at once, and no more can; write less")
 

@@ -84,9 +84,7 @@ def new_dynamic_table(warehouse: Warehouse, catalog: Catalog, declared: DynamicD
 
 
 def _storage_at(warehouse: Warehouse, catalog: Catalog, path: str, named: str | None) -> str:
-    """Raises:
-    InvalidArgument: the path is not the base of a storage, or that of another one than STORAGE_ID names.
-    """
+    """Raises InvalidArgument: the path is not the base of a storage, or that of another one than STORAGE_ID names."""
     wanted = canonical(path)
     found = next((one.id for one in catalog.storages.values() if canonical(warehouse.base(one)) == wanted), None)
     if found is None or named not in (None, found):

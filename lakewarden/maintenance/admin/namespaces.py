@@ -77,7 +77,5 @@ def make_view(warehouse: Warehouse, name: TableName, text: str, reads: Reads, *,
 
 
 def remove_view(warehouse: Warehouse, name: TableName) -> None:
-    """Raises:
-    NotFound: no such view.
-    """
+    """Raises NotFound: no such view."""
     warehouse.catalog.change(lambda catalog: drop_view(catalog, name))

@@ -246,9 +246,7 @@ def _closed(warehouse: Warehouse, catalog: Catalog, table: Table, user: str, tal
 
 
 def _fence(warehouse: Warehouse, run: Run, scopes: Sequence[_Scope], job_id: str, mark: str) -> None:
-    """Raises:
-    Conflict: some scopes could not be emptied.
-    """
+    """Raises Conflict: some scopes could not be emptied."""
     for scope in scopes:
         if scope.had:
             # Given up before anything goes: the floor would call what is left a loss

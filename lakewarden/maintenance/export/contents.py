@@ -91,9 +91,7 @@ def exported_files(found: Export, table: ExportedTable, rows: pa.Table, columns:
 
 
 def chosen(found: Export, names: Sequence[str]) -> list[ExportedTable]:
-    """Raises:
-    NotFound: a table is not in the export.
-    """
+    """Raises NotFound: a table is not in the export."""
     there = {table.name: table for table in found.tables}
     if missing := [name for name in names if name not in there]:
         raise NotFound(f"{found.uri} has no table {missing[0]}; it has {', '.join(there) or 'none'}")

@@ -366,9 +366,7 @@ class Mover:
             raise Conflict(f"{self.name} cannot be moved while {why}; try again when that is over")
 
     def _check_present(self, *storage_ids: str) -> None:
-        """Raises:
-        StorageUnavailable: one of these storages is not present.
-        """
+        """Raises StorageUnavailable: one of these storages is not present."""
         Presence.among(self._root(id_) for id_ in storage_ids).check()
 
     def _root(self, storage_id: str) -> StorageRoot:

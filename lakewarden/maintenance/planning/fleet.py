@@ -179,13 +179,14 @@ class Fleet:
         }
         errors = sum(one.health.status.error is not None for one in self.tables)
         parts = [f"{count:,} {what}" for what, count in kinds.items() if count]
-        parts += [f"{errors:,} {'table that' if errors == 1 else 'tables that'} cannot be read"] if errors else []
+        unread = ((errors, "table"), (self.jobs_unread, "job"))
+        parts += [f"{number_of(count, what)} that cannot be read" for count, what in unread if count]
         said = f"{', '.join(parts)}; all else well" if parts else "all well"
         return f"{number_of(self.total('scopes'), 'scope')}: {said}"
 
     @property
     def is_well(self) -> bool:
-        return not any(any(one.rank[:4]) for one in self.tables)
+        return not (self.jobs_unread or any(any(one.rank[:4]) for one in self.tables))
 
     def grouped(self, name: str) -> tuple[int, ...]:
         """A histogram of `Totals` over all tables."""

@@ -162,9 +162,7 @@ def check_head(head: PlanHead) -> None:
 
 
 def read_line(line: str | bytes, kind: type[T]) -> T:
-    """Raises:
-    Corrupt: the line is not JSON of that kind.
-    """
+    """Raises Corrupt: the line is not JSON of that kind."""
     if len(line) > MAX_LINE:
         raise Corrupt(f"a line of the plan has more than {MAX_LINE} characters")
     try:

@@ -37,9 +37,7 @@ from lakewarden.storage.steps import Steps
 
 
 def check_restore(options: RestoreOptions, table: Table) -> None:
-    """Raises:
-    InvalidArgument: not exactly one of the two, or a version of a USER table without a user.
-    """
+    """Raises InvalidArgument: not exactly one of the two, or a version of a USER table without a user."""
     if (options.version is None) == (options.timestamp is None):
         raise _without_target(table.name)
     if options.version is not None and options.user is None and table.type == "USER":
@@ -192,9 +190,7 @@ def _gone(target: ScopeTarget, table: ScopeTable, timeline: Timeline, present: f
 
 
 def _check(target: ScopeTarget, table: ScopeTable) -> None:
-    """Raises:
-    Unsupported: the version's rows are not simply those of its files.
-    """
+    """Raises Unsupported: the version's rows are not simply those of its files."""
     divided = table.has_files and table.head.partition_columns != target.schema.partition_by
     if table.mapping != "none" or not ((table.plain and not divided) or _foreign(target, table)):
         raise Unsupported(

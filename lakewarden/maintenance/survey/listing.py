@@ -120,9 +120,7 @@ class Walk:
         return len(self._stack) == 1
 
     def add(self, found: SourceObject) -> None:
-        """Raises:
-        Unsupported: the store lists in another order than that of keys.
-        """
+        """Raises Unsupported: the store lists in another order than that of keys."""
         self.objects += 1
         key, top = found.key, self._stack[-1]
         if not key.startswith(top.prefix):

@@ -158,9 +158,7 @@ class _Run:
 
 
 def _check_there(place: Location, objects: int) -> None:
-    """Raises:
-    NotFound: there is no such directory, or nothing below that prefix of a bucket.
-    """
+    """Raises NotFound: there is no such directory, or nothing below that prefix of a bucket."""
     path = local_path(place.uri)
     if path is None and not objects and "/" in place.uri.partition("://")[2]:
         raise NotFound(f"there is nothing at {place.uri}")

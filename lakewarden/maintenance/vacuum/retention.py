@@ -16,9 +16,7 @@ _LONGEST = 24 * 365 * 1000
 
 
 def require_retention(subject: Scope | TableName, hours: float, *, force: bool) -> None:
-    """Raises:
-    InvalidArgument: the retention is not a number of hours, or below `SAFE_HOURS` and not forced.
-    """
+    """Raises InvalidArgument: the retention is not a number of hours, or below `SAFE_HOURS` and not forced."""
     if not 0 <= hours <= MAX_HOURS:
         raise InvalidArgument(f"vacuum {subject}: a retention of {hours:g} hours is not valid; give one from 0 to {MAX_HOURS}")
     if hours < SAFE_HOURS and not force:

@@ -179,9 +179,7 @@ def _swept(place: Location, before: datetime, by: Committer, sweeper: _Sweeper) 
 
 
 def _confirm_storage(warehouse: Warehouse, place: Location) -> None:
-    """Raises:
-    StorageUnavailable: the fences' storage is not present. One that was dropped since is not checked.
-    """
+    """Raises StorageUnavailable: the fences' storage is not present. One that was dropped since is not checked."""
     for storage in warehouse.catalog.read().storages.values():
         root = warehouse.root(storage)
         if overlaps(root.location.uri, place.uri, folds_case=True):

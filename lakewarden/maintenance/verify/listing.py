@@ -168,9 +168,7 @@ class OldVersions:
             self._s3 = None
 
     def __iter__(self) -> Iterator[OldVersion]:
-        """Raises:
-        StorageUnavailable: they cannot be listed.
-        """
+        """Raises StorageUnavailable: they cannot be listed."""
         if self._s3 is None:
             return
         from botocore.exceptions import BotoCoreError, ClientError  # there, as its client is

@@ -52,9 +52,7 @@ _COMMANDS: Mapping[str, type[Command]] = {each.__name__: each for each in get_ar
 
 
 def decoded(kind: type[M], data: bytes) -> M:
-    """Raises:
-    InvalidArgument: the bytes are not that message.
-    """
+    """Raises InvalidArgument: the bytes are not that message."""
     try:
         return kind.FromString(data)
     except DecodeError as error:

@@ -178,9 +178,7 @@ class FlightStatements:
         return _stream(session.run(statements, freshness=call.freshness, cancellation=call.cancellation)[-1]).schema
 
     def rows(self, call: FlightCall, text: Text) -> AnswerStream:
-        """Raises:
-        InvalidArgument: the text does more than read.
-        """
+        """Raises InvalidArgument: the text does more than read."""
         session, statements = self._parsed(call, text)
         if not _only_reads(statements):
             raise InvalidArgument("a ticket brings the rows of a query: this text writes")

@@ -61,9 +61,7 @@ class Tickets:
         return self._mac(key.secret, payload) + payload
 
     def read(self, ticket: bytes, principal: Principal) -> Content:
-        """Raises:
-        PermissionDenied: it was made for another user or role, by another warehouse, too long ago, or by nobody.
-        """
+        """Raises PermissionDenied: it was made for another user or role, by another warehouse, too long ago, or by nobody."""
         size = sha256().digest_size
         mac, payload = ticket[:size], ticket[size:]
         try:

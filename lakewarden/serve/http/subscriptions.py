@@ -167,9 +167,7 @@ class LiveSource:
             return self._batch
 
     def confirm(self) -> None:
-        """Raises:
-        Declined: the token has expired, or was revoked.
-        """
+        """Raises Declined: the token has expired, or was revoked."""
         self._authority.confirm(self._token)
 
     def close(self) -> None:

@@ -57,9 +57,7 @@ class Rewritten:
 
 
 def tree_of(text: str) -> exp.Expr:
-    """Raises:
-    BadSyntax: it is not a query in PostgreSQL's words.
-    """
+    """Raises BadSyntax: it is not a query in PostgreSQL's words."""
     try:
         with deeper():
             return parse_one(_OIDS.sub("::bigint[]", text), read="postgres")
@@ -83,9 +81,7 @@ def _is_named(node: exp.Expr) -> bool:
 
 
 def rewritten(tree: exp.Expr, caller: Caller, values: Sequence[Value]) -> Rewritten:
-    """Raises:
-    Unsupported: it asks for what is not served, by its name; or for rows of tables as well.
-    """
+    """Raises Unsupported: it asks for what is not served, by its name; or for rows of tables as well."""
     found: dict[str, str] = {}
     tree = tree.transform(lambda node: _filled(node, values))
     ctes = {each.alias.lower() for each in tree.find_all(exp.CTE)}

@@ -245,9 +245,7 @@ class ClientConnection:
             state.block.drop()
 
     async def _next_message(self, state: State, most: int) -> tuple[bytes, Fields]:
-        """Raises:
-        Problem: the client left a block open for too long.
-        """
+        """Raises Problem: the client left a block open for too long."""
         try:
             async with asyncio.timeout(self._idle_seconds(state)):
                 return await message(self._reader, most)

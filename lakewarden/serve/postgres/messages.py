@@ -60,9 +60,7 @@ class Fields:
 
 
 def as_text(data: bytes) -> str:
-    """Raises:
-    Malformed: it is not UTF-8, the one encoding here.
-    """
+    """Raises Malformed: it is not UTF-8, the one encoding here."""
     try:
         return data.decode()
     except UnicodeDecodeError as error:

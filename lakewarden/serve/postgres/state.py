@@ -132,9 +132,7 @@ class State:
         self.session.sql('USE "{}"'.format(wanted[0].replace('"', '""')))
 
     def keep(self, name: str, made: PreparedStatement) -> None:
-        """Raises:
-        Problem: the connection has too many prepared statements, or they are too long.
-        """
+        """Raises Problem: the connection has too many prepared statements, or they are too long."""
         held = sum(len(each.single.text) for known, each in self.prepared.items() if each.single is not None and known != name)
         if len(self.prepared) >= _MOST or held + (0 if made.single is None else len(made.single.text)) > self.text_bytes:
             raise ProtocolError(TOO_MUCH, f"a connection keeps up to {_MOST:,} prepared statements: deallocate some")
@@ -161,9 +159,7 @@ class State:
         self.portals[name] = portal
 
     def check_room(self) -> None:
-        """Raises:
-        Problem: too many rows wait to be sent.
-        """
+        """Raises Problem: too many rows wait to be sent."""
         if sum(each.waiting for each in self.portals.values()) > self.result_bytes:
             raise ProtocolError(
                 TOO_MUCH, f"the portals of a connection keep up to {self.result_bytes:,} bytes of rows: close some"

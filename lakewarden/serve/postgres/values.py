@@ -60,9 +60,7 @@ def binary_numeric(value: Decimal) -> bytes:
 
 
 def numeric_of(data: bytes) -> Decimal:
-    """Raises:
-    Malformed: it is not such a form.
-    """
+    """Raises Malformed: it is not such a form."""
     if len(data) < 8:
         raise MalformedMessage("a NUMERIC in binary has eight bytes at least")
     number, weight, sign, scale = struct.unpack("!HhHH", data[:8])

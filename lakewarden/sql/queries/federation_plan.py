@@ -125,9 +125,7 @@ class FederatedQueries:
 
 
 def split(select: exp.Select, names: ColumnNames) -> FederatedQueries:
-    """Raises:
-    UnclearName: it is not clear what a name in the query means.
-    """
+    """Raises UnclearName: it is not clear what a name in the query means."""
     return _Groups(select, names).split() if aggregates_rows(select) else _Scan(select, names).split()
 
 

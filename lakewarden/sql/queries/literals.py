@@ -60,9 +60,7 @@ def number_of(text: str) -> int | Decimal:
 
 
 def check_numbers(query: exp.Expr) -> None:
-    """Raises:
-    ConstraintViolation: a number of the query is out of DOUBLE's range.
-    """
+    """Raises ConstraintViolation: a number of the query is out of DOUBLE's range."""
     for literal in query.find_all(exp.Literal):
         if not literal.is_string and (len(text := str(literal.this)) > _SAFE or "e" in text.lower()):
             with suppress(ValueError):  # hexadecimal digits and the like

@@ -228,9 +228,7 @@ def system_relation(context: Context, name: str) -> pa.Table:
 
 
 def relation_named(name: str) -> SystemListing:
-    """Raises:
-    NotFound: the relation does not exist.
-    """
+    """Raises NotFound: the relation does not exist."""
     found = RELATIONS.get(name.lower())
     if found is None:
         raise NotFound(f"there is no relation system.{name}; there are {', '.join(sorted(RELATIONS))}")

@@ -42,9 +42,7 @@ class Spool:
         return self._file is None
 
     def add(self, rows: pa.Table) -> None:
-        """Raises:
-        StorageUnavailable: the disk is full, or failed.
-        """
+        """Raises StorageUnavailable: the disk is full, or failed."""
         self._schema = self._schema or rows.schema
         self._size += rows.nbytes
         if self.in_memory and self._size <= self._memory_bytes:
@@ -59,9 +57,7 @@ class Spool:
         self._held = []
 
     def tables(self) -> Iterator[pa.Table]:
-        """Raises:
-        StorageUnavailable: the disk failed.
-        """
+        """Raises StorageUnavailable: the disk failed."""
         if self._file is None:
             yield from self._held or [self.schema.empty_table()]
             return

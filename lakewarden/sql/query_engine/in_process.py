@@ -259,9 +259,7 @@ class InProcess:
 
 
 def within(reader: pa.RecordBatchReader, limits: Limits) -> Iterator[pa.RecordBatch]:
-    """Raises:
-    Unsupported: the rows take more bytes than a result may.
-    """
+    """Raises Unsupported: the rows take more bytes than a result may."""
     size = 0
     for batch in reader:
         size += batch.nbytes

@@ -196,9 +196,7 @@ class Reach:
     """Those of `relations` that it names with a catalog or a schema."""
 
     def check(self, given: frozenset[str]) -> None:
-        """Raises:
-        PermissionDenied: the query reads a relation that was not given to it.
-        """
+        """Raises PermissionDenied: the query reads a relation that was not given to it."""
         for name in (*self.qualified, *(name for name in self.relations if not {name, name.lower()} & given)):
             raise PermissionDenied(f"relation {name!r} does not belong to this query")
 

@@ -197,9 +197,7 @@ def read_drop_table(read: StatementReader, prefix: str | None) -> Statement:
 
 
 def alter_table(context: Context, statement: AlterTable) -> StatementDone:
-    """Raises:
-    InvalidArgument: several columns, which only K3's rules add by one statement.
-    """
+    """Raises InvalidArgument: several columns, which only K3's rules add by one statement."""
     table = context.table(statement.table)
     if isinstance(statement.change, AddColumns) and context.rules == "native":
         raise InvalidArgument(
@@ -245,9 +243,7 @@ def drop_table(context: Context, statement: DropTable) -> StatementDone | Result
 
 
 def check_there(context: Context, table: Table) -> None:
-    """Raises:
-    NotFound: a dynamic table's place is empty, which DROP TABLE does not pass over (FL-8).
-    """
+    """Raises NotFound: a dynamic table's place is empty, which DROP TABLE does not pass over (FL-8)."""
     if table.dynamic is None or table.dropping:
         return
     target = context.warehouse.target_of(context.catalog, table, None)

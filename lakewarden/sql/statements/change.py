@@ -50,9 +50,7 @@ class ConditionalWrite(RowWrite):
         return exp.true() if self.where is None else self.where.copy()
 
     def check_complete(self, context: Context) -> None:
-        """Raises:
-        InvalidArgument: it has no WHERE, which only K3's rules allow.
-        """
+        """Raises InvalidArgument: it has no WHERE, which only K3's rules allow."""
         if self.where is None and context.rules == "native":
             raise InvalidArgument(f"{self.table}: {self.verb} needs a WHERE; WHERE true means every row")
 

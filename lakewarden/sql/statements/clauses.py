@@ -112,9 +112,7 @@ def returning_of(read: StatementReader, found: exp.Expr) -> tuple[exp.Expr, ...]
 
 
 def options_of(pairs: Pairs) -> dict[str, str]:
-    """Raises:
-    InvalidArgument: an option is given twice.
-    """
+    """Raises InvalidArgument: an option is given twice."""
     twice = [key for key, count in Counter(key.upper() for key, _ in pairs).items() if count > 1]
     if twice:
         raise InvalidArgument(f"option {twice[0]} is given twice")

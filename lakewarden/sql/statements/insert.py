@@ -211,9 +211,7 @@ def _read_conflict(read: StatementReader, found: exp.Expr) -> OnConflict | None:
 
 
 def insert(context: Context, statement: Insert) -> AffectedRows:
-    """Raises:
-    ConstraintViolation: a key exists and there is no ON CONFLICT, or a value does not fit. Nothing was written.
-    """
+    """Raises ConstraintViolation: a key exists and there is no ON CONFLICT, or a value does not fit. Nothing was written."""
     if (held := context.temporary_table(context.named(statement.table))) is not None:
         return insert_temporary(context, held, incoming(context, statement, held.table.schema))
     target = target_of(context, statement)

@@ -114,9 +114,7 @@ def _read_insert(read: StatementReader, condition: exp.Expr | None, then: exp.In
 
 
 def _check_order(whens: Sequence[When]) -> None:
-    """Raises:
-    InvalidArgument: a WHEN could never apply, since one before it takes every row.
-    """
+    """Raises InvalidArgument: a WHEN could never apply, since one before it takes every row."""
     taken: set[bool] = set()
     for when in whens:
         if when.matched in taken:

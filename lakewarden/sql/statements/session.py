@@ -78,18 +78,14 @@ class ReleaseSavepoint(BlockStatement):
 
 
 def read_set_freshness(read: StatementReader) -> Statement:
-    """Raises:
-    InvalidArgument: there is no such freshness.
-    """
+    """Raises InvalidArgument: there is no such freshness."""
     if not (read.symbol(TokenType.EQ) or read.word("TO")):
         raise read.failure("expected =")
     return SetFreshness(check_freshness(read.name_or_text("a freshness").lower()))
 
 
 def read_set_metadata(read: StatementReader) -> Statement:
-    """Raises:
-    InvalidArgument: it is no JSON object, or too large.
-    """
+    """Raises InvalidArgument: it is no JSON object, or too large."""
     if not (read.symbol(TokenType.EQ) or read.word("TO")):
         raise read.failure("expected =")
     return SetMetadata("" if read.word("DEFAULT") else parsed_metadata(read.text("a JSON object")))
@@ -172,9 +168,7 @@ def begin(context: Context, statement: Begin) -> StatementDone:
 
 
 def commit(context: Context, _: Commit) -> StatementDone:
-    """Raises:
-    Conflict: others wrote the same rows meanwhile; nothing of the block was written.
-    """
+    """Raises Conflict: others wrote the same rows meanwhile; nothing of the block was written."""
     return StatementDone(context.block.commit())
 
 

@@ -213,9 +213,7 @@ def _whose(context: Context, table: Table, statement: Optimize | Vacuum | Restor
 
 
 def summary_of(what: str, reports: Sequence[ScopeReport]) -> StatementDone:
-    """Raises:
-    ScopesFailed: some scopes failed; it has the code of the first fault. The other scopes are done.
-    """
+    """Raises ScopesFailed: some scopes failed; it has the code of the first fault. The other scopes are done."""
     faults = [(report.scope, report.fault) for report in reports if report.fault]
     if faults:
         scope, first = faults[0]
@@ -234,9 +232,7 @@ def asks_of_plan(context: Context, statement: ApplyPlan, _: Made) -> Iterator[As
 
 
 def asks_of_request(context: Context, request: Request) -> Iterator[Ask]:
-    """Raises:
-    Unsupported: the operation has no statement.
-    """
+    """Raises Unsupported: the operation has no statement."""
     spec = SPECS[request.operation]
     if spec.act is None:
         raise Unsupported(f"{request.operation} has no SQL statement; apply its plan with `lakewarden apply`")

@@ -69,9 +69,7 @@ class KeyPairs:
         return found is not None and _bare(found) == _bare(value)
 
     def check_inserted(self, given: Mapping[str, exp.Expr]) -> None:
-        """Raises:
-        Unsupported: a new row would get another key than the one that was looked up, which may be live.
-        """
+        """Raises Unsupported: a new row would get another key than the one that was looked up, which may be live."""
         for name in self.values:
             if name not in given or not self.sets(name, given[name]):
                 raise Unsupported(f"WHEN NOT MATCHED … INSERT has to give {name} the value that ON compares it with: {self}")
@@ -81,9 +79,7 @@ class KeyPairs:
 
 
 def key_pairs(statement: MergeClauses, target: WriteTarget, source_columns: Sequence[str]) -> KeyPairs:
-    """Raises:
-    Unsupported: ON does anything but compare each column of the key with a value of the source.
-    """
+    """Raises Unsupported: ON does anything but compare each column of the key with a value of the source."""
     schema = target.schema
     names = {(statement.known_as).lower()}
     theirs = {name.lower() for name in source_columns}

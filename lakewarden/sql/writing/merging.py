@@ -42,9 +42,7 @@ class Merging:
     branches: tuple[Branch, ...]
 
     def outcome(self, source: pa.Table, live: pa.Table) -> MergeOutcome:
-        """Raises:
-        ConstraintViolation: a row is matched by several rows of the source, or a value does not fit.
-        """
+        """Raises ConstraintViolation: a row is matched by several rows of the source, or a value does not fit."""
         target, key = self.target, list(self.target.schema.primary_key)
         read, extra = {target.table.name: live}, {SOURCE: source}
         found = [(branch, select.run(self.context, branch.query, read, extra)) for branch in self.branches]

@@ -51,16 +51,12 @@ class Returning:
         return rows.select(range(first)).rename_columns([*names])
 
     def check_in_memory(self, given: Rows | RowParts) -> None:
-        """Raises:
-        Unsupported: the statement has RETURNING, and its rows are not in memory together.
-        """
+        """Raises Unsupported: the statement has RETURNING, and its rows are not in memory together."""
         if self.expressions and isinstance(given, RowParts):
             raise Unsupported("the rows are more than one result may have (sql.result_bytes): write them without RETURNING")
 
     def check_in_log(self, plan: WritePlan) -> None:
-        """Raises:
-        Unsupported: the statement has RETURNING, and changes rows file by file.
-        """
+        """Raises Unsupported: the statement has RETURNING, and changes rows file by file."""
         if self.expressions and not plan.in_log:
             raise Unsupported(f"RETURNING is not supported of a write that goes straight into Delta, as here: {plan.why}")
 

@@ -73,9 +73,7 @@ def target_of(context: Context, statement: RowWrite) -> WriteTarget:
 
 
 def _check_set(statement: RowWrite, table: Table) -> None:
-    """Raises:
-    InvalidArgument: an assignment is to a column that is said to be of another table.
-    """
+    """Raises InvalidArgument: an assignment is to a column that is said to be of another table."""
     for ref in statement.sets():
         if ref is None:
             continue
@@ -117,9 +115,7 @@ def columns_named(schema: TableSchema, names: Sequence[str]) -> list[SchemaColum
 
 
 def column_of(schema: TableSchema, name: str) -> SchemaColumn:
-    """Raises:
-    InvalidArgument: the column does not exist, whatever its case.
-    """
+    """Raises InvalidArgument: the column does not exist, whatever its case."""
     if name.lower() == SEQ:
         raise InvalidArgument("column _seq is assigned by the log and cannot be written")
     wanted = name.lower()

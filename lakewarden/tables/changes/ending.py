@@ -76,9 +76,7 @@ def check_goes_on(table: Table, trail: Trail, after: int, users: Sequence[tuple[
 
 
 def check_known(table: Table, trail: Trail, seq: int) -> None:
-    """Raises:
-    InvalidArgument: the `_seq` was never given out.
-    """
+    """Raises InvalidArgument: the `_seq` was never given out."""
     if not NOTHING <= seq <= trail.end:
         raise InvalidArgument(f"_seq {seq} is not one that {table.name} has given out; the last is below {trail.end + 1}")
 

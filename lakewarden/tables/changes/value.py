@@ -78,9 +78,7 @@ class Start:
 
     @classmethod
     def parse(cls, text: str) -> Start:
-        """Raises:
-        InvalidArgument: it is not one of these.
-        """
+        """Raises InvalidArgument: it is not one of these."""
         kind, _, value = text.partition(":")
         if kind in ("full", "latest") and not value:
             return cls("full" if kind == "full" else "latest")

@@ -120,9 +120,7 @@ class TableAppender:
         return self.reader.appending.append(batch) if some else Receipt(0, NOTHING)
 
     def insert(self, batch: Batch, filing: Filing) -> Receipt:
-        """Raises:
-        DuplicateKey: a key is live; nothing was written.
-        """
+        """Raises DuplicateKey: a key is live; nothing was written."""
 
         schema = self.reader.table.schema
         # only all rows show whether others refer to a file

@@ -55,9 +55,7 @@ class SeenKeys:
         return tuple((self._ends or {}).values())
 
     def add(self, rows: pa.Table) -> None:
-        """Raises:
-        StorageUnavailable: the disk is full, or failed.
-        """
+        """Raises StorageUnavailable: the disk is full, or failed."""
         if not rows.num_rows:
             return
         keys = rows.select(self._key)
@@ -78,9 +76,7 @@ class SeenKeys:
         return sum(_repeated(run, self._names) for run in self._ordered("FROM keys ORDER BY ALL"))
 
     def check_once(self) -> None:
-        """Raises:
-        DuplicateKey: a key came twice.
-        """
+        """Raises DuplicateKey: a key came twice."""
         if self.repeated():
             key = ", ".join(self._key)
             raise DuplicateKey(f"a key ({key}) is among the rows twice: each row of the table has its own")

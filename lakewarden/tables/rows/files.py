@@ -79,9 +79,7 @@ class FileRef:
 
     @classmethod
     def parse(cls, text: str) -> FileRef:
-        """Raises:
-        ConstraintViolation: the text is not a reference that a file of a scope can have.
-        """
+        """Raises ConstraintViolation: the text is not a reference that a file of a scope can have."""
         try:
             found = cls(**json.loads(text))
         except (ValueError, TypeError, RecursionError) as error:

@@ -216,9 +216,7 @@ class Renaming:
     newest: TableSchema
 
     def name(self, name: str) -> str:
-        """Raises:
-        SchemaChanged: its column was dropped.
-        """
+        """Raises SchemaChanged: its column was dropped."""
         found = self._names.get(name, name)
         if found is None:
             raise SchemaChanged(f"column {name!r} was dropped since the table was opened; nothing was written: open it again")

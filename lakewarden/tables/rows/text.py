@@ -24,9 +24,7 @@ _AS_TEXT = frozenset({"TEXT", "UUID", "JSON", "FILE", "TIME"})
 
 
 def from_text(type: ColumnType, values: pa.Array[Any]) -> pa.Array[Any]:
-    """Raises:
-    Unfit: a value is not written as one of the type.
-    """
+    """Raises Unfit: a value is not written as one of the type."""
     if type.name in _AS_TEXT:
         return from_array(type, values)
     if type.name == "BYTES":

@@ -100,7 +100,11 @@ def test_a_job_that_cannot_be_read_hides_no_other_and_is_told(lake: Lakehouse, t
     fleet = lake.fleet()
     assert (fleet.week[0]["jobs"], fleet.jobs_unread, warehouse_row(fleet)["jobs_unread"]) == (1, 1, 1)
     assert "1 job of the last week cannot be read" in fleet_page(fleet)
+    assert (fleet.verdict, fleet.is_well) == ("2 scopes: 1 job that cannot be read; all else well", False)
     assert _book(lake) == 1
+    read, unread = sorted(lake.jobs(), key=lambda job: job.status)
+    assert (read.status, unread.status, unread.job_type, unread.created_at) == ("completed", "failed", "flush", START)
+    assert unread.message.endswith("what became of it is not known")
 
 
 @pytest.mark.parametrize("moment", [10**18, -1])

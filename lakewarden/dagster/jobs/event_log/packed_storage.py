@@ -87,9 +87,7 @@ def pack(text: str) -> str | bytes:
 
 
 def unpack(stored: str | bytes) -> str:
-    """Raises:
-    ValueError: a later release packed it, or it is damaged.
-    """
+    """Raises ValueError: a later release packed it, or it is damaged."""
     if isinstance(stored, str):
         return stored
     frame = _FRAMES[stored[0]] if stored and stored[0] < len(_FRAMES) else None

@@ -45,9 +45,7 @@ class Worker(Process):
 
     @classmethod
     def start(cls, bounds: QueryBounds) -> Worker:
-        """Raises:
-        Internal: the process cannot be started.
-        """
+        """Raises Internal: the process cannot be started."""
         started = cls.of_module(_MODULE, [bounds.memory_bytes, bounds.threads])
         started.bounds = bounds
         return started
