@@ -56,12 +56,17 @@ class BrokenScopes:
     table: Table
     failed: tuple[tuple[Scope, StandingFailure], ...]
     """Of each, the newest failure."""
+    error: Corrupt | None = None
+    """Why they are not known: something is broken, and the list of the table's users cannot be read."""
 
     @classmethod
     def of(cls, warehouse: Warehouse, catalog: Catalog, table: Table) -> BrokenScopes:
         """One listing; users are looked up only where something is broken."""
         failed = warehouse.failed_checks.of(table.id)
-        by_user = sorted(users_of(warehouse, table, failed).items(), key=lambda one: one[1] or "")
+        try:
+            by_user = sorted(users_of(warehouse, table, failed).items(), key=lambda one: one[1] or "")
+        except Corrupt as error:
+            return cls(warehouse, catalog, table, (), error)
         scopes = ((Scope(table.name, user), failed[mark]) for mark, user in by_user)
         standing = ((scope, _standing(warehouse, catalog, table, scope, found)) for scope, found in scopes)
         return cls(warehouse, catalog, table, tuple((scope, found[-1]) for scope, found in standing if found))

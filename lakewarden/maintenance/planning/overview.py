@@ -95,14 +95,16 @@ def overview(warehouse: Warehouse, limit: int | None = None, *, keeps: bool = Tr
     # First: a lost state is there again for what follows.
     parts = [_Part.of(warehouse, catalog, table, 2 * most, keeps=keeps) for table in tables]
     broken = tuple(BrokenScopes.of(warehouse, catalog, table) for table in tables)
-    waiting = status(warehouse, catalog, pending, limit, broken, views.faults)
+    faults: dict[str, LakewardenError] = {one.table.log_id: one.error for one in broken if one.error}
+    faults |= views.faults
+    waiting = status(warehouse, catalog, pending, limit, broken, faults)
     room = most if limit is None else limit - len(waiting)
     listed = {(one.table, one.user) for one in waiting}
     others = [one for part in parts for one in part.worst if (one.table, one.user) not in listed]
     others.sort(key=lambda one: one.files or 0, reverse=True)
     now = warehouse.clock()
     found = tuple(
-        _table_status(part, pending, views.faults.get(part.table.log_id), _count_broken(one, waiting, views.faults), now)
+        _table_status(part, pending, faults.get(part.table.log_id), _count_broken(one, waiting, faults), now)
         for part, one in zip(parts, broken, strict=True)
     )
     return Overview(found, (*waiting, *others[:room]), broken, {str(part.table.name): part.reasons for part in parts})

@@ -75,14 +75,14 @@ def status(
     waiting = looked + _as_known(warehouse, catalog, shown[OPENED:], now)
     red = {(str(one.scope.table), one.scope.user): one for each in broken for one in each.reasons_of(each.failed[:limit])}
     known = {(one.table, one.user): one for one in waiting}
-    found = [_log_status(each.table, fault) for each in broken if (fault := faults.get(each.table.log_id))]
+    found = [_log_status(each.table, fault) for each in broken if (fault := faults.get(each.table.log_id) or each.error)]
     found += [_marked(known.get(key) or _without_rows(warehouse, catalog, one), one) for key, one in red.items()]
     others = [one for key, one in known.items() if key not in red]
     return sorted(found + others, key=lambda one: one.code is None)[:limit]
 
 
 def _log_status(table: Table, fault: LakewardenError) -> ScopeStatus:
-    """That of a table whose log cannot be read."""
+    """That of a table whose log, or list of users, cannot be read."""
     shown = quiet(str(table.name), None, fault.message)
     return replace(shown, error=fault.message, code=fault.code, command=command_for(Scope(table.name), "log", fault.code))
 

@@ -138,3 +138,19 @@ def test_scopes_that_are_found_broken_for_one_reason_share_a_line(tmp_path: Path
     scopes, examples, command = (4, 3, f"mend {torn[0].user}") if of_table is None else (0, 1, f"lakewarden repair {NOTES}")
     assert found.broken_scopes == scopes, "no scope is broken by itself where the table is"
     assert [(one.reason, one.count, len(one.examples), one.command) for one in found.worst] == [("torn", 4, examples, command)]
+
+
+def test_a_list_of_users_that_cannot_be_read_hides_no_other_table(tmp_path: Path) -> None:
+    uri = str(tmp_path / "warehouse")
+    with Lakehouse.open(uri) as lake:
+        table = make_notes(lake)
+        table.write(notes({1: "a"}), user="ann")
+        lake.flush()
+        failure = CheckResult("ann", "readable", 1, False, reason="torn")
+        lake.warehouse.failed_checks.record(table.table.id, [failure])
+        lake.sql("CREATE USER TABLE chat.more (id BIGINT PRIMARY KEY); INSERT INTO chat.more VALUES (1)")
+        for key in lake.warehouse.state.keys(f"scopes/{table.table.id}"):
+            lake.warehouse.state.put(key, b"garbled")
+    with Lakehouse.open(uri) as lake:
+        assert lake.fleet().verdict == "0 scopes: 1 table that cannot be read; all else well"
+        assert [(one.table, one.code) for one in lake.status()] == [(NOTES, "CORRUPT"), ("chat.more", None)]
