@@ -277,6 +277,8 @@ def of_schema(metadata: Metadata) -> Iterator[Note]:
     schema = _schema(metadata)
     if metadata.schema_string and schema is None:
         yield Note("torn-commit", f"the schema of the table is cut off or no JSON: {metadata.schema_string[:100]!r}")
+    if (mode := metadata.property("delta.columnMapping.mode")).lower() not in ("", "none", "id", "name"):
+        yield Note("unknown-feature", f"the column mapping {mode[:100]}")
     for kind in _types(schema, 0):
         folded: dict[str, list[str]] = {}
         for name in (str(field.get("name")) for field in _fields(kind)):

@@ -21,6 +21,7 @@ from lakewarden.delta.replay.log_objects import (
     LogObjects,
     Pointer,
     commit_name,
+    compaction_name,
     leading_version,
     version_named,
 )
@@ -41,6 +42,9 @@ def checkpoint_parts(listing: TableListing) -> Iterator[Note]:
     read = max((each.version for each in files.checkpoints if each.version not in empty), default=-1)
     for version in sorted(files.partial - {each.version for each in files.checkpoints}):
         yield Note(PASSED_OVER, f"parts of the checkpoint of version {version} are missing", (version,))
+    for span in files.compactions:
+        if not listing.log[compaction_name(*span)].size:
+            yield Note("torn-commit", f"{compaction_name(*span)} is empty", span)
     for version in sorted(each for each in empty if each < read):
         yield Note(PASSED_OVER, f"the checkpoint of version {version} is empty", (version,))
 
@@ -165,6 +169,8 @@ def contradiction(log: LogObjects, found: NewestVersion, listing: TableListing, 
     found.writers.update(before.writers)
     # what is missing now, a cleanup has removed meanwhile
     yield from (note for note in (*before.notes, *before.trail.notes()) if note.kind != "log-gap")
+    if before.state is None and not before.notes:
+        yield Note("checkpoint-contradicts", f"commits to {start.version} make no version: {before.error}", (start.version,))
     if before.state is None or before.state.version < start.version:
         return
     differing = differing_files(found.base.files, before.state)

@@ -60,7 +60,8 @@ class RemovalTrail:
         self._base, self._root = base, root
         self._named: dict[FileKey, int] = {}
         """In which order files were named first."""
-        self._live: set[FileKey] = set()
+        self._live: dict[FileKey, str] = {}
+        """With the path as it is spelt there."""
         self._keys: Counter[str] = Counter()
         """How often each path is live."""
         self._doubtful: list[_Removal] = []
@@ -77,7 +78,7 @@ class RemovalTrail:
         added, removed, heads = set[FileKey](), set[FileKey](), set[str]()
         for action in commit.actions:
             if action.add is not None:
-                file = self._add(action.add)
+                file = self._add(action.add, commit.version)
                 if file in added:
                     self._note("duplicate-live-path", commit.version, f"adds {file[0]} twice{_EITHER}")
                 added.add(file)
@@ -96,11 +97,15 @@ class RemovalTrail:
     def _note(self, kind: str, version: int, what: str) -> None:
         self._wrong.setdefault(kind, []).append((version, what))
 
-    def _add(self, add: AddFile) -> FileKey:
+    def _add(self, add: AddFile, version: int) -> FileKey:
         file = key_of(add.path, self._root), add.vector_id
-        if file not in self._live:
-            self._live.add(file)
+        before = self._live.get(file)
+        if before is None:
             self._keys[file[0]] += 1
+        elif before != add.path and "%" in before + add.path and not file[0].startswith(("..", "/")):
+            # Spark and delta-rs compare paths as they are spelt, and read its rows twice.
+            self._note("duplicate-live-path", version, f"adds {file[0]} by another spelling, {add.path[:200]}{_EITHER}")
+        self._live[file] = add.path
         self._named.setdefault(file, len(self._named))
         self._gone.discard(file)
         return file
@@ -108,7 +113,7 @@ class RemovalTrail:
     def _remove(self, remove: RemoveFile, version: int, *, follows: bool) -> FileKey:
         file = key_of(remove.path, self._root), remove.vector_id
         if file in self._live:
-            self._live.discard(file)
+            del self._live[file]
             self._keys[file[0]] -= 1
         elif follows and file not in self._named:
             self._doubtful.append(_Removal(version, file, self._keys[file[0]] > 0, len(self._named)))

@@ -336,6 +336,12 @@ def _another_partition(table: HandWritten) -> None:
     (table.path / log(4)).write_text((table.path / log(4)).read_text().replace('"p": "d"', '"p": "e"'))
 
 
+def _by_another_spelling(table: HandWritten) -> None:
+    added = table.file("p=d/5.parquet", [1], partition={"p": "d"})
+    table.commit(4, added)
+    table.commit(5, {"add": {**added["add"], "path": "p=d/%35.parquet"}})
+
+
 Damage = Callable[[HandWritten], object]
 DAMAGES: list[tuple[str, str, Damage]] = [
     ("hollow", "a file", lambda table: (table.path / "p=b/3.parquet").unlink()),
@@ -380,6 +386,7 @@ DAMAGES: list[tuple[str, str, Damage]] = [
     ("torn-commit", "new columns lost, by a checksum", _lost_metadata),
     ("torn-commit", "a vector lost, by a checksum", _lost_vector),
     ("torn-commit", "a compaction", lambda table: _in_a_compaction(table, '{"add":{"path"')),
+    ("torn-commit", "an empty compaction", lambda table: _in_a_compaction(table, "")),
     ("torn-commit", "other files of as many bytes, by its checksum", _another_partition),
     ("torn-commit", "within, between others", lambda table: _cut(table.path / log(3))),
     ("torn-commit", "below the checkpoint", lambda table: _cut(table.path / log(1))),
@@ -404,6 +411,7 @@ DAMAGES: list[tuple[str, str, Damage]] = [
     ("checkpoint-unreadable", "the last part lost", lambda table: _in_parts(table, 3)),
     ("checkpoint-unreadable", "JSON cut", lambda table: _in_json(table, lambda text: text[:-9])),
     ("checkpoint-unreadable", "its sidecar lost", _json_without_sidecar),
+    ("checkpoint-contradicts", "no protocol below it", lambda table: _lose(table, 0, "protocol")),
     ("checkpoint-contradicts", "a file too many", _without_an_add),
     ("checkpoint-contradicts", "a file too few", _checkpoint_without_a_file),
     ("checkpoint-contradicts", "another value", lambda table: _checkpoint_with(table, partitionValues=[("p", "z")])),
@@ -462,6 +470,11 @@ DAMAGES: list[tuple[str, str, Damage]] = [
         "the same add",
         lambda table: table.commit(4, *[table.file("p=d/5.parquet", [1], partition={"p": "d"})] * 2),
     ),
+    (
+        "duplicate-live-path",
+        "by another spelling",
+        _by_another_spelling,
+    ),
     ("removes-unknown", "twice in one commit", lambda table: table.commit(4, *[remove("p=b/3.parquet")] * 2)),
     (
         "removes-unknown",
@@ -508,6 +521,13 @@ DAMAGES: list[tuple[str, str, Damage]] = [
         "unknown-feature",
         "mapped columns without it",
         lambda table: table.commit(4, metadata(PART, ["p"], {"delta.columnMapping.mode": "name"})),
+    ),
+    (
+        "unknown-feature",
+        "a way to map columns",
+        lambda table: table.commit(
+            4, protocol("deletionVectors", "columnMapping"), metadata(PART, ["p"], {"delta.columnMapping.mode": "dream"})
+        ),
     ),
     ("unknown-action", "in a commit", lambda table: _append(table, 3, dream={"of": 1})),
     ("unknown-storage-type", "a letter", lambda table: _with_vector(table, {**ANOTHER, "storageType": "z"})),
