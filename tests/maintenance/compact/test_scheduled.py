@@ -88,7 +88,7 @@ def test_by_command(lake: Lakehouse, capsys: pytest.CaptureFixture[str]) -> None
     assert "compaction.ratio" in ran("settings")[1]
     assert ran("settings", "set", "compaction.ratio", "much") == (
         1,
-        "INVALID_ARGUMENT: compaction.ratio = 'much': write a number, ≥ 0, ≤ 1000000; or default\n",
+        "INVALID_ARGUMENT: settings: compaction.ratio = 'much': write a number, ≥ 0, ≤ 1000000; or default\n",
     )
     assert "12.5" in ran("settings", "set", "compaction.ratio", "12.5")[1]
     assert "done" in ran("compact", NOTES, "--scheduled")[1]
