@@ -111,7 +111,7 @@ def checked_settings(found: Mapping[str, Mapping[str, object]]) -> Settings:
     """Settings by section and key, as a file or `msgspec.to_builtins` has them (constructors of msgspec check nothing).
 
     Raises:
-        InvalidArgument: there is no such section or key, or the value is none of the setting's.
+        InvalidArgument: there is no such section or key, or the setting does not take the value.
     """
     try:
         return msgspec.convert(found, Settings, strict=False)

@@ -167,7 +167,7 @@ class TableContents:
         return self.property("delta.columnMapping.mode") or "none"
 
     def watermark(self, app_id: str) -> int | None:
-        """The version of that transaction identifier; None where there is none."""
+        """The version of that transaction identifier; None where the table has not seen it."""
         if app_id not in self._transactions:
             self._transactions[app_id] = self.log_state.transactions.get(app_id)
         return self._transactions[app_id]

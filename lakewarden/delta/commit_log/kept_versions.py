@@ -187,7 +187,7 @@ _decoder = msgspec.json.Decoder(Manifest)
 
 
 def parsed_manifest(text: bytes) -> Manifest | None:
-    """None where it is none, or a later release's."""
+    """None where it cannot be parsed, as a later release's may not."""
     try:
         return _decoder.decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError):

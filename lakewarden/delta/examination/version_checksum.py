@@ -120,7 +120,7 @@ def _identities(files: pa.Table, names: Iterable[str]) -> Any:
 
 
 def read_checksum(log: LogObjects, listing: TableListing, *, alone: bool) -> VersionChecksum | None:
-    """That of the newest version, in one request. None where there is none, or a log that it cannot stand for.
+    """That of the newest version, in one request. None where it is missing, or cannot stand for the log.
 
     Args:
         alone: whether it may stand for the log.
@@ -161,7 +161,7 @@ def _is_whole(listing: TableListing, version: int) -> bool:
 
 
 def _lacks_checkpoint(metadata: Metadata | None, listing: TableListing, version: int) -> bool:
-    """Whether there is none of the last version that Spark writes one of; other writers write none, or some of their own."""
+    """Whether the newest checkpoint that Spark would have written is missing. Other writers write fewer, or others."""
     said = "" if metadata is None else metadata.property("delta.checkpointInterval")[:9]
     every = (int(said) if said.isdecimal() else 0) or 10  # as Delta has it where a table says nothing
     return max((each.version for each in listing.log_files.checkpoints), default=version) < version - version % every
