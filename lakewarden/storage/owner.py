@@ -7,16 +7,18 @@ the storage's identity: a random id that the catalog also holds.
 
 from __future__ import annotations
 
-import json
 import os
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+
+import msgspec
 
 from lakewarden.base.connection import StorageRoot
-from lakewarden.errors import Corrupt, InUse, LakewardenError, StorageRefused, StorageUnavailable
+from lakewarden.base.exact_json import kept_as
+from lakewarden.errors import InUse, LakewardenError, StorageRefused, StorageUnavailable
 from lakewarden.storage.disk import sync
 from lakewarden.storage.location import local_path
 from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore
@@ -49,11 +51,7 @@ def owner_of(store: ObjectStore) -> StorageOwner | None:
     # A marker of format 1 is the warehouse's id alone.
     if not data.startswith(b"{"):
         return StorageOwner(data.decode(errors="replace"))
-    try:
-        content = json.loads(data)
-        return StorageOwner(str(content["warehouse"]), str(content["identity"]))
-    except (ValueError, KeyError) as error:
-        raise Corrupt(f"{store.uri}/{MARKER} does not name an owner: {data[:80]!r}") from error
+    return kept_as(StorageOwner, data, f"{store.uri}/{MARKER} does not name an owner")
 
 
 def claim(store: ObjectStore, wanted: StorageOwner) -> StorageOwner:
@@ -173,4 +171,4 @@ def device_of(root: StorageRoot) -> int | None:
 
 
 def _encoded(owner: StorageOwner) -> bytes:
-    return json.dumps(asdict(owner)).encode() if owner.identity else owner.warehouse.encode()
+    return msgspec.json.encode(owner) if owner.identity else owner.warehouse.encode()

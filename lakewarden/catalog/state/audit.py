@@ -7,16 +7,17 @@ password.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 
+import msgspec
+
 from lakewarden.base.clock import Clock, NewId
+from lakewarden.base.exact_json import kept_as
 from lakewarden.catalog.access import Principal
 from lakewarden.catalog.state.records import backwards, content, first_of, newest, rewrite_all
-from lakewarden.errors import Corrupt
 from lakewarden.storage.objects import ObjectStore
 from lakewarden.storage.paths import without_name
 
@@ -61,7 +62,7 @@ class AuditLog:
             self.new_id(), self.clock(), actor.user, action, target, details, subject or taken, principal.opener.request_id
         )
         # Durable before the act is answered; the id in the name keeps two acts of one millisecond apart.
-        self.store.create(_key(entry), _encode(entry))
+        self.store.create(_key(entry), msgspec.json.encode(entry))
         return entry
 
     def newest(self, limit: int | None = None) -> list[AuditEntry]:
@@ -88,7 +89,7 @@ class AuditLog:
 def _hidden(user: str, mark: str, key: str, data: bytes) -> bytes:
     entry = _decode(key, data)
     hidden = _without(entry, user, mark)
-    return data if hidden == entry else _encode(hidden)
+    return data if hidden == entry else msgspec.json.encode(hidden)
 
 
 def _without(entry: AuditEntry, user: str, mark: str) -> AuditEntry:
@@ -101,17 +102,9 @@ def _without(entry: AuditEntry, user: str, mark: str) -> AuditEntry:
     )
 
 
-def _encode(entry: AuditEntry) -> bytes:
-    return json.dumps(asdict(entry) | {"timestamp": entry.timestamp.isoformat()}, ensure_ascii=False).encode()
-
-
 def _key(entry: AuditEntry) -> str:
     return f"{_ROOT}/{backwards(entry.timestamp)}-{entry.audit_id}"
 
 
-def _decode(key: str, text: bytes) -> AuditEntry:
-    try:
-        content = json.loads(text)
-        return AuditEntry(**{**content, "timestamp": datetime.fromisoformat(content["timestamp"])})
-    except (ValueError, KeyError, TypeError) as error:
-        raise Corrupt(f"the audit entry {key} can't be read: {text[:80]!r}") from error
+def _decode(key: str, data: bytes) -> AuditEntry:
+    return kept_as(AuditEntry, data, f"the audit entry {key} can't be read")

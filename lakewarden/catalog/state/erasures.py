@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import json
 import re
 import secrets
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
 from typing import Literal
 
+import msgspec
+
+from lakewarden.base.exact_json import kept_as
 from lakewarden.errors import Conflict, Corrupt, InvalidArgument, LakewardenError, NotFound
 from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore
 from lakewarden.storage.paths import without_id
@@ -177,17 +179,9 @@ class Erasures:
 
     def _read(self, key: str) -> Erasure | None:
         try:
-            data = self._store.get(key)
+            return kept_as(Erasure, self._store.get(key), f"{self._store.uri}/{key} is not an erasure")
         except Missing:
             return None
-        try:
-            content = json.loads(data)
-            moment = datetime.fromisoformat(content.pop("started_at"))
-            counts = content.pop("counts")
-            tables = tuple(ErasedTable(**table) for table in counts.pop("tables"))
-            return Erasure(**{**content, "tables": tuple(content["tables"])}, started_at=moment, counts=Counts(tables, **counts))
-        except (ValueError, KeyError, TypeError) as error:
-            raise Corrupt(f"{self._store.uri}/{key} is not an erasure: {data[:80]!r}") from error
 
     def note(self, erasure: Erasure, attempt: str, counts: Counts) -> Erasure:
         """Stores what was found, if it is new.
@@ -252,8 +246,7 @@ class Erasures:
 
 def _encoded(erasure: Erasure) -> bytes:
     # What came before is of this process's attempt alone.
-    content = {name: value for name, value in asdict(erasure).items() if name != "before"}
-    return json.dumps({**content, "started_at": erasure.started_at.isoformat()}).encode()
+    return msgspec.json.encode({name: value for name, value in vars(erasure).items() if name != "before"})
 
 
 # Requested erasures that wait for a runner: one object each, named by the user's keyed hash.
@@ -276,7 +269,7 @@ class ErasureRequest:
 
 def keep_request(store: ObjectStore, mark: str, request: ErasureRequest) -> None:
     """Stores the request, replacing an earlier one for the same user."""
-    store.put(_key(mark), json.dumps(asdict(request), ensure_ascii=False).encode())
+    store.put(_key(mark), msgspec.json.encode(request))
 
 
 def find_request(store: ObjectStore, mark: str) -> ErasureRequest:
@@ -293,11 +286,7 @@ def find_request(store: ObjectStore, mark: str) -> ErasureRequest:
         data = store.get(_key(mark))
     except Missing:
         raise NotFound(f"no erasure is requested under {mark}: queue it with `lakewarden erase --queue`") from None
-    try:
-        said = json.loads(data)
-        return ErasureRequest(**{**said, "tables": tuple(said["tables"])})
-    except (ValueError, KeyError, TypeError) as error:
-        raise Corrupt(f"{store.uri}/{_key(mark)} is not a request for an erasure") from error
+    return kept_as(ErasureRequest, data, f"{store.uri}/{_key(mark)} is not a request for an erasure")
 
 
 def is_requested(store: ObjectStore, mark: str) -> bool:
@@ -370,8 +359,7 @@ class Certificate:
 
 
 def keep_certificate(store: ObjectStore, certificate: Certificate) -> None:
-    text = json.dumps(asdict(certificate), ensure_ascii=False, indent=1)
-    store.create(f"{ROOT}/{certificate.id}.json", text.encode())
+    store.create(f"{ROOT}/{certificate.id}.json", msgspec.json.format(msgspec.json.encode(certificate), indent=1))
 
 
 def certificates(store: ObjectStore) -> list[Certificate]:
@@ -381,13 +369,4 @@ def certificates(store: ObjectStore) -> list[Certificate]:
         Corrupt: a certificate cannot be read.
     """
     keys = [found.key for found in store.list(ROOT) if found.key.endswith(".json")]
-    return [_decoded(key, store.get(key)) for key in keys]
-
-
-def _decoded(key: str, data: bytes) -> Certificate:
-    try:
-        said = json.loads(data)
-        tables = tuple(ErasedTable(**table) for table in said["tables"])
-        return Certificate(**{**said, "tables": tables, "findings": tuple(said["findings"])})
-    except (ValueError, KeyError, TypeError) as error:
-        raise Corrupt(f"{key} is not a certificate: {data[:80]!r}") from error
+    return [kept_as(Certificate, store.get(key), f"{key} is not a certificate") for key in keys]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
-from lakewarden.errors import Corrupt
+import msgspec
+
+from lakewarden.base.exact_json import kept_as
 from lakewarden.storage.objects import ObjectStore
 
 ROOT = "exports"
@@ -32,7 +33,7 @@ class Exports:
         self._store = store
 
     def keep(self, record: ExportRecord) -> None:
-        self._store.create(_key(record), json.dumps(asdict(record), ensure_ascii=False).encode())
+        self._store.create(_key(record), msgspec.json.encode(record))
 
     def of(self, mark: str) -> list[ExportRecord]:
         """Returns the exports of one user.
@@ -40,7 +41,8 @@ class Exports:
         Raises:
             Corrupt: a record cannot be read.
         """
-        return [_decoded(found.key, self._store.get(found.key)) for found in self._store.list(f"{ROOT}/{mark}")]
+        keys = self._store.keys(f"{ROOT}/{mark}")
+        return [kept_as(ExportRecord, self._store.get(key), f"{key} is not a record of an export") for key in keys]
 
     def forget(self, records: Iterable[ExportRecord]) -> None:
         self._store.delete([_key(record) for record in records])
@@ -48,11 +50,3 @@ class Exports:
 
 def _key(record: ExportRecord) -> str:
     return f"{ROOT}/{record.mark}/{record.job_id}"
-
-
-def _decoded(key: str, data: bytes) -> ExportRecord:
-    try:
-        content = json.loads(data)
-        return ExportRecord(**{**content, "tables": tuple(content["tables"])})
-    except (ValueError, KeyError, TypeError) as error:
-        raise Corrupt(f"{key} is not a record of an export: {data[:80]!r}") from error

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 
 import msgspec
 import numpy as np
@@ -168,15 +167,15 @@ class FloorPart:
 
 def encoded(scopes: KnownScopes, storages: Mapping[str, int], absorbed: Iterable[str]) -> bytes:
     said = {
-        _STORAGES: json.dumps(dict(storages)).encode(),
-        _ABSORBED: json.dumps(sorted(absorbed)).encode(),
-        _SUMMARY: json.dumps(asdict(Summary.of(scopes))).encode(),
+        _STORAGES: msgspec.json.encode(dict(storages)),
+        _ABSORBED: msgspec.json.encode(sorted(absorbed)),
+        _SUMMARY: msgspec.json.encode(Summary.of(scopes)),
     }
 
     table = scopes.shortest
 
     def head(blocks: Blocks | None) -> pa.Schema:
-        more = {} if blocks is None else {_BLOCKS: json.dumps(asdict(blocks)).encode()}
+        more = {} if blocks is None else {_BLOCKS: msgspec.json.encode(blocks)}
         return table.schema.with_metadata(said | more)
 
     return packed(table, head)
@@ -248,13 +247,11 @@ def highest(positions: Iterable[Mapping[str, int]]) -> dict[str, int]:
 
 def _head(schema: pa.Schema) -> FloorHead:
     said = schema.metadata or {}
-    names = (_STORAGES, _ABSORBED, _SUMMARY, _BLOCKS)
-    storages, absorbed, summary, blocks = (json.loads(said.get(name, b"null")) for name in names)
     return FloorHead(
-        storages or {},
-        tuple(absorbed or ()),
-        None if summary is None else msgspec.convert(summary, Summary),
-        None if blocks is None else msgspec.convert(blocks, Blocks),
+        msgspec.json.decode(said.get(_STORAGES, b"{}"), type=dict[str, int]),
+        msgspec.json.decode(said.get(_ABSORBED, b"[]"), type=tuple[str, ...]),
+        msgspec.json.decode(said.get(_SUMMARY, b"null"), type=Summary | None),
+        msgspec.json.decode(said.get(_BLOCKS, b"null"), type=Blocks | None),
         columns=len(schema),
     )
 

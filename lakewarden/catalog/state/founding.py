@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+
+import msgspec
 
 from lakewarden.base.clock import NewId
 from lakewarden.base.connection import Location
+from lakewarden.base.exact_json import kept_as
 from lakewarden.base.settings import Settings
 from lakewarden.catalog.changes.objects import LOCAL, LOCAL_BASE, alter_storage, fold_case, identify
 from lakewarden.catalog.kept_settings import take_over
@@ -48,12 +50,7 @@ def read_identity(state: ObjectStore) -> Identity:
         Missing: the warehouse does not exist.
         Corrupt: the file cannot be read, or is of a later format.
     """
-    text = state.get(FILE)
-    try:
-        content = json.loads(text)
-        identity = Identity(int(content["format"]), str(content["id"]))
-    except (ValueError, KeyError, TypeError) as error:
-        raise Corrupt(f"{state.uri}/{FILE} does not name a warehouse: {text[:80]!r}") from error
+    identity = kept_as(Identity, state.get(FILE), f"{state.uri}/{FILE} does not name a warehouse")
     if not FIRST_FORMAT <= identity.format <= NEWEST_FORMAT:
         raise Corrupt(
             f"{state.uri} has format {identity.format}; this version of Lakewarden reads formats"
@@ -99,5 +96,5 @@ def found_warehouse(uri: str, state: ObjectStore, catalog: CatalogStore, new_id:
         )
     with suppress(AlreadyThere):
         # Last: a warehouse exists once this is there, and all else that it needs is there before.
-        state.create(FILE, json.dumps(asdict(Identity(NEWEST_FORMAT, owner.warehouse))).encode())
+        state.create(FILE, msgspec.json.encode(Identity(NEWEST_FORMAT, owner.warehouse)))
     return read_identity(state)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from types import MappingProxyType
 from typing import Literal
@@ -16,6 +15,7 @@ from typing import Literal
 import msgspec
 
 from lakewarden.base.clock import Clock, NewId, from_millis, to_millis
+from lakewarden.base.exact_json import kept_as
 from lakewarden.catalog.operations import SPECS, Operation
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.errors import Conflict, Corrupt
@@ -69,8 +69,6 @@ ACTIVE: frozenset[JobStatus] = frozenset({"new", "queued", "running", "retrying"
 
 METADATA = "metadata"
 """The parameter with what the caller attaches to the commits of a queued job."""
-
-_MOMENTS = ("created_at", "started_at", "finished_at", "updated_at")
 
 
 @dataclass(frozen=True)
@@ -154,31 +152,16 @@ def without_user(job: Job, user: str, mark: str) -> Job:
     return replace(job, parameters=parameters, message=message, idempotency_key=key, exception_trace=trace)
 
 
-def encode(job: Job) -> bytes:
-    content = {name: value.isoformat() if isinstance(value, datetime) else value for name, value in asdict(job).items()}
-    return json.dumps(content, ensure_ascii=False).encode()
-
-
-def decode(key: str, text: bytes) -> Job:
-    """Reads a job.
-
-    Raises:
-        Corrupt: the text is not a job; the message names `key`.
-    """
-    try:
-        content = json.loads(text)
-        moments = {name: content.get(name) and datetime.fromisoformat(content[name]) for name in _MOMENTS}
-        work = msgspec.convert(content.get("work", {}), dict[str, dict[str, int]])
-        return Job(**{**content, **moments, "work": work})
-    except (ValueError, KeyError, TypeError, AttributeError, msgspec.ValidationError) as error:
-        raise Corrupt(f"the job {key} can't be read: {text[:80]!r}") from error
+def decode(key: str, data: bytes) -> Job:
+    """Reads a job. Raises Corrupt: it is none; the message names `key`."""
+    return kept_as(Job, data, f"the job {key} can't be read")
 
 
 def hidden_in(user: str, mark: str, key: str, data: bytes) -> bytes:
     """A job as it is stored, with every occurrence of a user's id replaced by the keyed hash."""
     job = decode(key, data)
     hidden = without_user(job, user, mark)
-    return data if hidden == job else encode(hidden)
+    return data if hidden == job else msgspec.json.encode(hidden)
 
 
 # The process that runs a job, by the name that the job log keeps: `host:process id`.

@@ -8,15 +8,17 @@ killed, or taken over because it seemed dead, finds the next state taken at its 
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
 
+import msgspec
+
 from lakewarden.base.attempts import Attempts
 from lakewarden.base.clock import Clock, NewId, is_ahead
+from lakewarden.base.exact_json import kept_as
 from lakewarden.catalog.operations import QUEUEABLE, Operation
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.catalog.state.erasures import Erasures
@@ -26,7 +28,6 @@ from lakewarden.catalog.state.job import (
     JobStatus,
     WorkByTable,
     decode,
-    encode,
     has_ended,
     hidden_in,
     idempotency_key,
@@ -61,7 +62,8 @@ class AlreadyActive(InUse):
 
 @dataclass(frozen=True)
 class _Claim:
-    number: int
+    """By a job; not of the key, which may name a user."""
+
     job_id: str
     at: datetime
 
@@ -76,31 +78,25 @@ def claim_key(store: ObjectStore, key: str, job_id: str, now: datetime, is_activ
         AlreadyActive: another job has the key.
     """
     prefix = f"{_CLAIMS}/{hashlib.sha256(key.encode()).hexdigest()[:32]}"
-    last = _newest(store, prefix)
+    number, last = _newest(store, prefix)
     if last is not None and _holds(last, now, is_active):
         raise AlreadyActive(key, last.job_id)
-    number = 1 if last is None else last.number + 1
-    content = {"job_id": job_id, "at": now.isoformat()}  # not the key, which may name a user
     with suppress(AlreadyThere):  # by another process, or by a retry of this request: the newest claim decides
-        store.create(f"{prefix}/{number:012d}", json.dumps(content, ensure_ascii=False).encode())
+        store.create(f"{prefix}/{number + 1:012d}", msgspec.json.encode(_Claim(job_id, now)))
     # By a listing behind the creation: a number that was pruned may be free again, and then this claim is not the newest.
-    won = _newest(store, prefix)
+    _, won = _newest(store, prefix)
     if won is None or won.job_id != job_id:
         raise AlreadyActive(key, "of another caller" if won is None else won.job_id)
     store.delete([stored.key for stored in store.list(prefix)][:-_KEPT_CLAIMS])
 
 
-def _newest(store: ObjectStore, prefix: str) -> _Claim | None:
-    while found := store.list(prefix):
-        try:
-            content = json.loads(store.get(found[-1].key))
-            number = int(found[-1].key.rsplit("/", 1)[1])
-            return _Claim(number, content["job_id"], datetime.fromisoformat(content["at"]))
-        except Missing:
-            continue  # pruned since the listing, so there are newer ones
-        except (ValueError, KeyError, TypeError) as error:
-            raise Corrupt(f"{found[-1].key} can't be read as a claim of a job") from error
-    return None
+def _newest(store: ObjectStore, prefix: str) -> tuple[int, _Claim | None]:
+    """The newest claim, and its number; 0 where there is none."""
+    while keys := store.keys(prefix):
+        with suppress(Missing):  # pruned since the listing, so there are newer ones
+            claim = kept_as(_Claim, store.get(keys[-1]), f"{keys[-1]} can't be read as a claim of a job")
+            return int(keys[-1].rpartition("/")[2]), claim
+    return 0, None
 
 
 def _holds(claim: _Claim, now: datetime, is_active: Callable[[str], bool | None]) -> bool:
@@ -364,7 +360,7 @@ class JobLog:
         return job
 
     def _create(self, key: str, job: Job) -> None:
-        data = encode(job)
+        data = msgspec.json.encode(job)
         try:
             self.store.create(key, data)
         except AlreadyThere as error:

@@ -5,17 +5,19 @@ Each has an object, which its process puts anew while it lives; so an operator s
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime, timedelta
+
+import msgspec
 
 from lakewarden.base import VERSION
 from lakewarden.base.clock import Clock, NewId, is_ahead
+from lakewarden.base.exact_json import kept_as
 from lakewarden.catalog.heartbeat import BeatThread
 from lakewarden.catalog.state.job import has_ended, this_node
-from lakewarden.errors import Corrupt, NotFound, StorageRefused, StorageUnavailable
+from lakewarden.errors import NotFound, StorageRefused, StorageUnavailable
 from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore
 
 _ROOT = "processes"
@@ -28,8 +30,8 @@ _KEPT = timedelta(days=7)
 
 
 @dataclass(frozen=True)
-class WorkingProcess:
-    """A process, as of its last beat."""
+class ProcessNote:
+    """What a process notes of itself."""
 
     node_id: str
     """`host:process id`, as jobs and sessions name it."""
@@ -38,6 +40,12 @@ class WorkingProcess:
     doing: str
     version: str
     since: datetime
+
+
+@dataclass(frozen=True)
+class WorkingProcess(ProcessNote):
+    """A process, as of its last beat."""
+
     last_seen: datetime
     """By the store's time."""
 
@@ -98,8 +106,8 @@ class Processes:
         Args:
             after: seconds before the first time: what ends sooner requests nothing.
         """
-        said = {"node_id": this_node(), "kind": kind, "doing": doing, "version": VERSION, "since": clock().isoformat()}
-        beat = Beat(self._store, f"{_ROOT}/{new_id()}", json.dumps(said).encode(), after)
+        said = ProcessNote(this_node(), kind, doing, VERSION, clock())
+        beat = Beat(self._store, f"{_ROOT}/{new_id()}", msgspec.json.encode(said), after)
         beat.start()
         return beat
 
@@ -114,13 +122,10 @@ class Processes:
 
     def _read(self, key: str, modified: datetime) -> WorkingProcess | None:
         try:
-            content = json.loads(self._store.get(key))
-            since = datetime.fromisoformat(content.pop("since"))
-            return WorkingProcess(**content, since=since, last_seen=modified)
+            said = kept_as(ProcessNote, self._store.get(key), f"{key} is not the note of a process")
+            return WorkingProcess(**vars(said), last_seen=modified)
         except Missing:
             return None  # it ended meanwhile
-        except (ValueError, KeyError, TypeError) as error:
-            raise Corrupt(f"{key} is not the note of a process") from error
 
 
 # Subscriptions: an object each, so that an operator can see them and end one.
@@ -157,8 +162,7 @@ class LiveQueries:
 
     def ping(self, query: LiveQuery) -> None:
         """Reports the subscription."""
-        told = asdict(query) | {name: getattr(query, name).isoformat() for name in ("created_at", "last_ping_at")}
-        self._store.put(_key(query.log_id, query.live_id, "query"), json.dumps(told, ensure_ascii=False).encode())
+        self._store.put(_key(query.log_id, query.live_id, "query"), msgspec.json.encode(query))
 
     def end(self, query: LiveQuery) -> None:
         """Removes the subscription."""
@@ -204,20 +208,10 @@ class LiveQueries:
         """Each subscription, and when the store was last written for it."""
         for found in self._store.list(prefix):
             if found.key.endswith(".query"):
-                try:
-                    yield _decoded(found.key, self._store.get(found.key)), found.modified
-                except Missing:
-                    continue  # it ended meanwhile
+                with suppress(Missing):  # it ended meanwhile
+                    data = self._store.get(found.key)
+                    yield kept_as(LiveQuery, data, f"{found.key} is not a record of a subscription"), found.modified
 
 
 def _key(log_id: str, live_id: str, kind: str) -> str:
     return f"{_LIVE}/{log_id}/{live_id}.{kind}"
-
-
-def _decoded(key: str, data: bytes) -> LiveQuery:
-    try:
-        content = json.loads(data)
-        moments = {name: datetime.fromisoformat(content[name]) for name in ("created_at", "last_ping_at")}
-        return LiveQuery(**{**content, **moments})
-    except (ValueError, KeyError, TypeError) as error:
-        raise Corrupt(f"{key} is not a record of a subscription: {data[:80]!r}") from error

@@ -8,10 +8,11 @@ to be stopped first: one that has the warehouse open does not read the number ag
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
+
+import msgspec
 
 from lakewarden.base.threads import at_once
 from lakewarden.catalog.changes.objects import identify
@@ -131,7 +132,7 @@ def _identify(warehouse: Warehouse, storage: Storage) -> None:
 
 
 def _write_format(state: ObjectStore, identity: Identity) -> None:
-    state.put(FILE, json.dumps(asdict(identity)).encode())
+    state.put(FILE, msgspec.json.encode(identity))
     sync({state.uri})
 
 

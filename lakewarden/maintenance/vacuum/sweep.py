@@ -7,16 +7,18 @@ unless a table was started there again. If no note is due, a sweep costs one lis
 
 from __future__ import annotations
 
-import json
 import re
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Literal
 
+import msgspec
+
 from lakewarden.base.clock import to_millis
 from lakewarden.base.connection import Connection, Location
+from lakewarden.base.exact_json import kept_as
 from lakewarden.base.faults import Reach, no_faults
 from lakewarden.catalog.changes.leases import held
 from lakewarden.catalog.target import ScopeTarget
@@ -27,7 +29,7 @@ from lakewarden.delta.commit_log.stamp import SWEEP, CommitStamp
 from lakewarden.delta.parquet.files import CHANGE_FOLDER, SHUFFLE
 from lakewarden.delta.replay.log_objects import LOG, checkpoint_name
 from lakewarden.delta.table import ScopeTable
-from lakewarden.errors import Conflict, Corrupt, LakewardenError, NoBucket
+from lakewarden.errors import Conflict, LakewardenError, NoBucket
 from lakewarden.storage.disk import remove_empty_directories, remove_leftovers
 from lakewarden.storage.location import overlaps
 from lakewarden.storage.objects import ObjectStore, keys_of
@@ -56,8 +58,7 @@ class FenceDirectory:
 class FenceNote:
     """One drop, or one erasure: its fences as keyed hashes, and the log that was sealed, if any."""
 
-    key: str
-    fences: dict[FenceDirectory, frozenset[str]]
+    fences: tuple[tuple[FenceDirectory, frozenset[str]], ...]
     log_id: str | None
 
 
@@ -78,9 +79,9 @@ def note_fences(warehouse: Warehouse, targets: Iterable[ScopeTarget], job_id: st
         # The directory's name may be the user's id, so it is kept as a hash, and found again by hashing what lies there.
         fences[directory].add(warehouse.erasures.mark(name))
     if fences or log_id:
-        content = {"fences": [[asdict(directory), sorted(marks)] for directory, marks in fences.items()], "log_id": log_id}
+        note = FenceNote(tuple((directory, frozenset(marks)) for directory, marks in fences.items()), log_id)
         # The moment comes first in the name: what is due follows from a listing, without a read.
-        warehouse.state.put(f"{_ROOT}/{to_millis(warehouse.clock()):014d}-{job_id}", json.dumps(content).encode())
+        warehouse.state.put(f"{_ROOT}/{to_millis(warehouse.clock()):014d}-{job_id}", msgspec.json.encode(note))
 
 
 def sweep(warehouse: Warehouse, job_id: str, *, reach: Reach = no_faults) -> SweepResult:
@@ -110,19 +111,20 @@ def sweep(warehouse: Warehouse, job_id: str, *, reach: Reach = no_faults) -> Swe
 
 def _sweep(warehouse: Warehouse, before: datetime, sweeper: _Sweeper) -> SweepResult:
     # Again under the lock: another process may have swept meanwhile.
-    notes = [_read(warehouse.state, key) for key in _due(warehouse.state, before)]
+    state, due = warehouse.state, _due(warehouse.state, before)
+    notes = {key: kept_as(FenceNote, state.get(key), f"{state.uri}/{key} is not a note of fences") for key in due}
     wanted: dict[FenceDirectory, set[str]] = defaultdict(set)
-    for note in notes:
-        for directory, marks in note.fences.items():
+    for note in notes.values():
+        for directory, marks in note.fences:
             wanted[directory] |= marks
     found = {directory: _sweep_directory(warehouse, directory, marks, before, sweeper) for directory, marks in wanted.items()}
     seals = 0
-    for note in notes:
+    for key, note in notes.items():
         over = note.log_id is None or warehouse.logs.remove(note.log_id, before)
         seals += note.log_id is not None and over
         # The note goes when all of it is gone: a fence without a note is never found again.
-        if over and not any(marks & found[directory].waiting for directory, marks in note.fences.items()):
-            warehouse.state.delete([note.key])
+        if over and not any(marks & found[directory].waiting for directory, marks in note.fences):
+            state.delete([key])
     failed = tuple(why for directory in found.values() for why in directory.failed)
     return SweepResult(sum(directory.gone for directory in found.values()), seals, failed)
 
@@ -189,18 +191,6 @@ def _confirm_storage(warehouse: Warehouse, place: Location) -> None:
 def _due(state: ObjectStore, before: datetime) -> list[str]:
     last = f"{_ROOT}/{to_millis(before):014d}"
     return [found.key for found in state.list(_ROOT) if found.key < last][:_AT_ONCE]
-
-
-def _read(state: ObjectStore, key: str) -> FenceNote:
-    try:
-        content = json.loads(state.get(key))
-        fences = {
-            FenceDirectory(directory["path"], Connection(**directory["connection"])): frozenset(marks)
-            for directory, marks in content["fences"]
-        }
-        return FenceNote(key, fences, content["log_id"])
-    except (ValueError, KeyError, TypeError) as error:
-        raise Corrupt(f"{state.uri}/{key} is not a note of fences: {error!r}") from error
 
 
 def _directory_of(warehouse: Warehouse, location: Location) -> tuple[FenceDirectory, str]:
