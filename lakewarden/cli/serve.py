@@ -33,7 +33,8 @@ def serve(
 ) -> None:
     """Serve the warehouse over HTTP, Arrow Flight SQL and PostgreSQL's protocol, for the catalog's users."""
     try:
-        from lakewarden.serve.run import Listening, check_free
+        from lakewarden.serve.common import Listening
+        from lakewarden.serve.run import check_free
         from lakewarden.serve.run import serve as start
     except ImportError as error:
         raise _extra_missing() from error

@@ -1,4 +1,4 @@
-"""What the protocols of one server process have in common: the warehouse, who may, how much of it, and the figures."""
+"""What the protocols of one server have in common: where they listen, the warehouse, who may, how much of it, and the figures."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import prometheus_client
 
@@ -16,6 +17,31 @@ from lakewarden.base.setting_sections import ServeSettings
 from lakewarden.client import Lakehouse
 from lakewarden.serve.authority import Authority, RequestDeclined
 from lakewarden.serve.idempotency import Outcomes, Writes
+
+
+@dataclass(frozen=True)
+class Listening:
+    """Where the server listens, and in how many processes. Both files of `tls`, in PEM, or neither."""
+
+    host: str
+    port: int
+    flight_port: int | None = None
+    """Of Flight SQL, which is not served without."""
+    processes: int = 1
+    tls_certificate: Path | None = None
+    tls_key: Path | None = None
+    postgres_port: int | None = None
+    """For PostgreSQL's clients; None for none."""
+    peers: Path | None = None
+    """A directory for the sockets of several processes that serve PostgreSQL's clients, which `serve` makes."""
+
+    @property
+    def urls(self) -> tuple[str, ...]:
+        """Of HTTP, and of Flight SQL and PostgreSQL's protocol where they are served."""
+        host, safe = f"[{self.host}]" if ":" in self.host else self.host, self.tls_certificate is not None
+        http = f"{'https' if safe else 'http'}://{host}:{self.port}"
+        flight = () if self.flight_port is None else (f"grpc{'+tls' if safe else ''}://{host}:{self.flight_port}",)
+        return (http, *flight, *(() if self.postgres_port is None else (f"postgresql://{host}:{self.postgres_port}",)))
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import sys
 import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import FrameType
@@ -27,11 +27,11 @@ from lakewarden.base.settings import load_settings
 from lakewarden.client import Lakehouse
 from lakewarden.errors import InvalidArgument, LakewardenError
 from lakewarden.ingest.relays import NO_TOPIC_SECONDS
-from lakewarden.serve.common import Common
-from lakewarden.serve.flight.service import Port, served
+from lakewarden.serve.common import Common, Listening
+from lakewarden.serve.flight.service import served
 from lakewarden.serve.http.app import application
 from lakewarden.serve.http.subscriptions import Following
-from lakewarden.serve.postgres.server import PostgresPort, postgres_clients
+from lakewarden.serve.postgres.server import postgres_clients
 
 # The relays of tables with `log.system` kafka, which run by themselves while a server does.
 _LOGGER = logging.getLogger("lakewarden.serve.run")
@@ -78,41 +78,6 @@ _HUNG_SECONDS = 60
 """A process that says nothing for so long is killed and replaced. On a busy machine, uvicorn's 5 end one that works."""
 _IDLE_SECONDS = 75
 """An idle connection is kept longer than balancers and clients keep theirs (often 60 s), or they send into one that has ended."""
-
-
-@dataclass(frozen=True)
-class Listening:
-    """Where the server listens, and in how many processes. Both files of `tls`, in PEM, or neither."""
-
-    host: str
-    port: int
-    flight_port: int | None = None
-    """Of Flight SQL, which is not served without."""
-    processes: int = 1
-    tls_certificate: Path | None = None
-    tls_key: Path | None = None
-    postgres_port: int | None = None
-    """For PostgreSQL's clients; None for none."""
-    peers: Path | None = None
-    """A directory for the sockets of several processes that serve PostgreSQL's clients, which `serve` makes."""
-
-    @property
-    def urls(self) -> tuple[str, ...]:
-        """Of HTTP, and of Flight SQL and PostgreSQL's protocol where they are served."""
-        host, safe = f"[{self.host}]" if ":" in self.host else self.host, self.tls_certificate is not None
-        http = f"{'https' if safe else 'http'}://{host}:{self.port}"
-        flight = () if self.flight_port is None else (f"grpc{'+tls' if safe else ''}://{host}:{self.flight_port}",)
-        return (http, *flight, *(() if self.postgres_port is None else (f"postgresql://{host}:{self.postgres_port}",)))
-
-    def flight(self) -> Port | None:
-        if self.flight_port is None:
-            return None
-        return Port(self.host, self.flight_port, self.processes > 1, self.tls_certificate, self.tls_key)
-
-    def postgres(self) -> PostgresPort | None:
-        if self.postgres_port is None:
-            return None
-        return PostgresPort(self.host, self.postgres_port, self.peers, self.tls_certificate, self.tls_key)
 
 
 def serve(warehouse: str, listening: Listening) -> None:
@@ -165,15 +130,16 @@ def from_environment() -> Starlette:
     _log_to_stderr()
     lake = Lakehouse.open(os.environ[_WAREHOUSE], create=False)
     common, listening = Common.of(lake), _listening(os.environ[_LISTENING])
-    app, flight = application(common), listening.flight()
+    app = application(common)
+    flight = nullcontext() if listening.flight_port is None else served(common, listening)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         current_default_thread_limiter().total_tokens = _THREADS
         _tell_of_the_stop(app.state.following, listening)
         noted = lake.noted("serve", " ".join(listening.urls))
-        with lake, noted, relaying_meanwhile(lake), nullcontext() if flight is None else served(common, flight):
-            async with postgres_clients(common, listening.postgres()):
+        with lake, noted, relaying_meanwhile(lake), flight:
+            async with postgres_clients(common, listening):
                 gc.freeze()  # what stays is not looked through again and again while the rows of requests come and go
                 yield
 

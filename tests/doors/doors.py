@@ -22,8 +22,8 @@ from adbc_driver_flightsql import DatabaseOptions, dbapi
 
 from lakewarden import Lakehouse
 from lakewarden.errors import LakewardenError
-from lakewarden.serve.common import Common
-from lakewarden.serve.flight.service import Port, served
+from lakewarden.serve.common import Common, Listening
+from lakewarden.serve.flight.service import served
 from lakewarden.serve.tokens import operator_token
 from tests.doors import forms
 from tests.doors.samples import COLUMN_TYPES, Sample, column_of, columns
@@ -147,7 +147,11 @@ def _k3(lake: Lakehouse, table: str, _: Path, samples: Samples) -> Refused:
 
 
 def _flight(lake: Lakehouse, table: str, _: Path, samples: Samples) -> Refused:
-    with served(Common.of(lake), Port("127.0.0.1", 0)) as port, _flight_client(lake, port) as client, client.cursor() as cursor:
+    with (
+        served(Common.of(lake), Listening("127.0.0.1", 0, flight_port=0)) as port,
+        _flight_client(lake, port) as client,
+        client.cursor() as cursor,
+    ):
         namespace, name = table.split(".")
 
         def write(sample: Sample) -> None:
@@ -157,7 +161,11 @@ def _flight(lake: Lakehouse, table: str, _: Path, samples: Samples) -> Refused:
 
 
 def _flight_parameter(lake: Lakehouse, table: str, _: Path, samples: Samples) -> Refused:
-    with served(Common.of(lake), Port("127.0.0.1", 0)) as port, _flight_client(lake, port) as client, client.cursor() as cursor:
+    with (
+        served(Common.of(lake), Listening("127.0.0.1", 0, flight_port=0)) as port,
+        _flight_client(lake, port) as client,
+        client.cursor() as cursor,
+    ):
 
         def write(sample: Sample) -> None:
             cursor.executemany(f"INSERT INTO {table} (id, {sample.column}) VALUES (?, ?)", forms.arrow(sample))

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
-from pathlib import Path
 
 import grpc
 import pyarrow as pa
@@ -16,7 +15,7 @@ import pyarrow as pa
 from lakewarden.base.arrays import stream_bytes
 from lakewarden.base.scope import TableName
 from lakewarden.errors import InvalidArgument, Unsupported
-from lakewarden.serve.common import Common
+from lakewarden.serve.common import Common, Listening
 from lakewarden.serve.flight.calls import FlightCall, admitted, connected, observed
 from lakewarden.serve.flight.listings import LISTINGS, listed
 from lakewarden.serve.flight.messages import Command, command_of, decoded, packed
@@ -208,19 +207,8 @@ _KEEPALIVE_MS = 30_000
 """A client that does not answer this long is gone, and so are its calls."""
 
 
-@dataclass(frozen=True)
-class Port:
-    """Where the service listens. `shared`: with other processes of the same server. Both files of `tls`, in PEM, or neither."""
-
-    host: str
-    port: int
-    shared: bool = False
-    tls_certificate: Path | None = None
-    tls_key: Path | None = None
-
-
 @contextmanager
-def served(common: Common, at: Port) -> Iterator[int]:
+def served(common: Common, at: Listening) -> Iterator[int]:
     """Serves during the block; yields the port. Behind it, no call is accepted, and those that were begun end first.
 
     Raises:
@@ -234,7 +222,7 @@ def served(common: Common, at: Port) -> Iterator[int]:
             maximum_concurrent_rpcs=_CALLS,
             options=[
                 ("grpc.max_receive_message_length", settings.body_bytes),
-                ("grpc.so_reuseport", int(at.shared)),
+                ("grpc.so_reuseport", int(at.processes > 1)),
                 ("grpc.keepalive_time_ms", _KEEPALIVE_MS),
                 ("grpc.keepalive_timeout_ms", _KEEPALIVE_MS),
                 ("grpc.http2.min_ping_interval_without_data_ms", _KEEPALIVE_MS // 3),
@@ -248,9 +236,9 @@ def served(common: Common, at: Port) -> Iterator[int]:
             server.stop(settings.stop_seconds).wait()
 
 
-def _listening(server: grpc.Server, at: Port) -> int:
+def _listening(server: grpc.Server, at: Listening) -> int:
     host = f"[{at.host}]" if ":" in at.host else at.host
-    address = f"{host}:{at.port}"
+    address = f"{host}:{at.flight_port}"
     try:
         if at.tls_certificate is None or at.tls_key is None:
             return server.add_insecure_port(address)

@@ -10,25 +10,12 @@ import ssl
 from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 
-from lakewarden.serve.common import Common
+from lakewarden.serve.common import Common, Listening
 from lakewarden.serve.postgres.connection import ClientConnection, Service
 from lakewarden.serve.postgres.peers import Key, Peers
 
 _LOG = logging.getLogger("lakewarden.serve")
-
-
-@dataclass(frozen=True)
-class PostgresPort:
-    """Where it listens. With a certificate, only connections over TLS are served."""
-
-    host: str
-    port: int
-    peers: Path | None = None
-    """Where the processes of the server that listen at the same port have their sockets (`peers`); None for one process."""
-    tls_certificate: Path | None = None
-    tls_key: Path | None = None
 
 
 @dataclass
@@ -43,8 +30,8 @@ class PostgresServer:
     _peers: Peers | None = None
     _heard: ExitStack = field(default_factory=ExitStack)
 
-    async def open(self, at: PostgresPort) -> int:
-        """Begins to listen; returns the port.
+    async def open(self, at: Listening) -> int:
+        """Begins to listen; returns the port. With a certificate, only connections over TLS are served.
 
         Raises:
             OSError: the port is taken, or a file of TLS cannot be read, or the socket among `peers` cannot be made.
@@ -55,7 +42,9 @@ class PostgresServer:
         if at.peers is not None:
             self._peers = Peers(at.peers, os.getpid())
             self._heard.enter_context(self._peers.heard(self._cancel_own))
-        self._listening = await asyncio.start_server(self._accept, at.host, at.port, reuse_port=at.peers is not None or None)
+        self._listening = await asyncio.start_server(
+            self._accept, at.host, at.postgres_port, reuse_port=at.peers is not None or None
+        )
         port: int = self._listening.sockets[0].getsockname()[1]
         return port
 
@@ -112,11 +101,11 @@ class PostgresServer:
 
 
 @asynccontextmanager
-async def postgres_clients(common: Common, at: PostgresPort | None) -> AsyncIterator[None]:
+async def postgres_clients(common: Common, at: Listening) -> AsyncIterator[None]:
     """Serves them during the block, if they have a port."""
     server = PostgresServer(common)
     try:
-        if at is not None:
+        if at.postgres_port is not None:
             await server.open(at)
         yield
     finally:

@@ -8,8 +8,8 @@ import pytest
 from adbc_driver_flightsql import DatabaseOptions, dbapi
 
 from lakewarden import Lakehouse
-from lakewarden.serve.common import Common
-from lakewarden.serve.flight.service import Port, served
+from lakewarden.serve.common import Common, Listening
+from lakewarden.serve.flight.service import served
 from tests.serve.conftest import PASSWORD
 
 Connect = Callable[[str], dbapi.Connection]
@@ -17,7 +17,7 @@ Connect = Callable[[str], dbapi.Connection]
 
 @pytest.fixture(scope="module")
 def flight(lake: Lakehouse) -> Iterator[str]:
-    with served(Common.of(lake), Port("127.0.0.1", 0)) as port:
+    with served(Common.of(lake), Listening("127.0.0.1", 0, flight_port=0)) as port:
         yield f"grpc://127.0.0.1:{port}"
 
 

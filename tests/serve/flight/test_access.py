@@ -15,10 +15,10 @@ from adbc_driver_manager import Error
 from lakewarden import Lakehouse
 from lakewarden.catalog.access import Principal
 from lakewarden.errors import InvalidArgument
-from lakewarden.serve.common import Common
+from lakewarden.serve.common import Common, Listening
 from lakewarden.serve.flight.messages import decoded, packed
 from lakewarden.serve.flight.messages_pb2 import CommandStatementQuery, FlightDescriptor, FlightInfo, Ticket
-from lakewarden.serve.flight.service import Port, served
+from lakewarden.serve.flight.service import served
 from lakewarden.serve.flight.tickets import StatementTicket, Tickets
 from lakewarden.serve.tokens import SigningKeys
 from tests.serve.conftest import PASSWORD, Moving
@@ -158,6 +158,6 @@ def test_a_port_in_use_is_an_error(lake: Lakehouse) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        port = Port("127.0.0.1", taken.getsockname()[1])
+        port = Listening("127.0.0.1", 0, taken.getsockname()[1])
         with pytest.raises(InvalidArgument, match="cannot listen"), served(Common.of(lake), port):
             pass

@@ -16,8 +16,8 @@ from adbc_driver_flightsql import DatabaseOptions, dbapi
 from lakewarden import Lakehouse
 from lakewarden.base.setting_sections import ServeSettings, SqlSettings
 from lakewarden.base.settings import Settings
-from lakewarden.serve.common import Common
-from lakewarden.serve.flight.service import Port, served
+from lakewarden.serve.common import Common, Listening
+from lakewarden.serve.flight.service import served
 from tests.fixtures.patience import PATIENCE
 from tests.serve.conftest import PASSWORD, Moving, bearer, login
 from tests.serve.postgres.conftest import address, listening
@@ -118,7 +118,7 @@ def test_flight_whose_driver_cancels(lake: Lakehouse, client: httpx.Client, prob
     header = {DatabaseOptions.AUTHORIZATION_HEADER.value: client.headers["Authorization"]}
     ended = threading.Event()
     with (
-        served(Common.of(lake), Port("127.0.0.1", 0)) as port,
+        served(Common.of(lake), Listening("127.0.0.1", 0, flight_port=0)) as port,
         dbapi.connect(f"grpc://127.0.0.1:{port}", db_kwargs=header, autocommit=True) as connection,
     ):
         cursor = connection.cursor()

@@ -12,8 +12,8 @@ import psycopg
 import pytest
 
 from lakewarden import Lakehouse
-from lakewarden.serve.common import Common
-from lakewarden.serve.postgres.server import PostgresPort, PostgresServer
+from lakewarden.serve.common import Common, Listening
+from lakewarden.serve.postgres.server import PostgresServer
 from tests.serve.conftest import PASSWORD
 
 
@@ -25,7 +25,7 @@ def listening(lake: Lakehouse, certificate: Path | None = None, key: Path | None
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
     try:
-        at = PostgresPort("127.0.0.1", 0, tls_certificate=certificate, tls_key=key)
+        at = Listening("127.0.0.1", 0, postgres_port=0, tls_certificate=certificate, tls_key=key)
         yield asyncio.run_coroutine_threadsafe(server.open(at), loop).result(60)
     finally:
         asyncio.run_coroutine_threadsafe(server.close(), loop).result(60)
