@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict, astuple, dataclass
+from dataclasses import dataclass, fields
 
 import msgspec
 import numpy as np
@@ -41,8 +40,9 @@ class RewriteSum:
     unknown: int
     """Scopes with files of which that is not known."""
 
-    def plus(self, other: RewriteSum) -> RewriteSum:
-        return RewriteSum(*(mine + theirs for mine, theirs in zip(astuple(self), astuple(other), strict=True)))
+    @staticmethod
+    def of_all(parts: Sequence[RewriteSum]) -> RewriteSum:
+        return RewriteSum(**{each.name: sum(getattr(one, each.name) for one in parts) for each in fields(RewriteSum)})
 
 
 @dataclass(frozen=True)
@@ -92,8 +92,8 @@ class Totals:
             self.dead_bytes + other.dead_bytes,
             self.dead_unknown + other.dead_unknown,
             {day: self.dead_since.get(day, 0) + other.dead_since.get(day, 0) for day in sorted(days)},
-            self.compact.plus(other.compact),
-            self.optimize.plus(other.optimize),
+            RewriteSum.of_all((self.compact, other.compact)),
+            RewriteSum.of_all((self.optimize, other.optimize)),
             tuple(map(sum, zip(self.file_sizes, other.file_sizes, strict=True))),
             tuple(map(sum, zip(self.file_counts, other.file_counts, strict=True))),
         )
@@ -158,7 +158,7 @@ def keep_totals(state: ObjectStore, table_id: str, scan: FloorScan, totals: Tota
     """Replaces the table's sums by these."""
     state.delete(state.keys(f"{TOTALS}/{table_id}"))
     with suppress(AlreadyThere):  # another process added them up too
-        state.create(_totals_key(table_id, scan), json.dumps(asdict(totals)).encode())
+        state.create(_totals_key(table_id, scan), msgspec.json.encode(totals))
 
 
 def _totals_key(table_id: str, scan: FloorScan) -> str:
@@ -204,16 +204,14 @@ def earlier_whole(state: ObjectStore, table_id: str) -> Whole | None:
 def keep_whole(state: ObjectStore, table_id: str, registry: str, whole: Whole) -> None:
     """Replaces the table's notes by this one."""
     state.delete(state.keys(f"{WHOLE}/{table_id}"))
-    said = {"users": whole.users, "registry": sorted(whole.registry), "objects": sorted(whole.objects)}
     with suppress(AlreadyThere):  # another process compared them too
-        state.create(_whole_key(table_id, registry), json.dumps(said).encode())
+        state.create(_whole_key(table_id, registry), msgspec.json.encode(whole))
 
 
 def _read(state: ObjectStore, key: str) -> Whole | None:
     try:
-        said = json.loads(state.get(key))
-        return Whole(int(said["users"]), frozenset(map(str, said["registry"])), frozenset(map(str, said["objects"])))
-    except (Missing, ValueError, KeyError, TypeError):
+        return msgspec.json.decode(state.get(key), type=Whole)
+    except (Missing, ValueError):
         return None
 
 

@@ -18,18 +18,11 @@ _EPOCH = date(1970, 1, 1)
 
 
 @dataclass(frozen=True)
-class PlannedWork:
+class PlannedWork(RewriteSum):
     """What an operation would do now in a table, by the newest notes. Sizes in bytes."""
 
     operation: str
-    scopes: int
-    files: int
-    made: int
-    """How many files remain of these."""
-    bytes: int
     dollars: float
-    unknown: int
-    """Scopes of which that is not known."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +97,7 @@ class FleetTable:
     def _planned(self, operation: str, found: RewriteSum) -> PlannedWork:
         requests = {"GET": found.files + found.scopes, "CREATE": found.made + found.scopes}
         cost = self.dollars(requests | {"bytes_in": found.bytes})
-        return PlannedWork(operation, found.scopes, found.files, found.made, found.bytes, cost, found.unknown)
+        return PlannedWork(**vars(found), operation=operation, dollars=cost)
 
     @property
     def week(self) -> tuple[WeekWork, ...]:
@@ -204,8 +197,14 @@ class Fleet:
 
     @property
     def planned(self) -> tuple[PlannedWork, ...]:
-        found = [each for one in self.tables for each in one.planned]
-        return tuple(_all_of(name, [one for one in found if one.operation == name]) for name in ("compact", "optimize"))
+        found = {
+            name: [each for one in self.tables for each in one.planned if each.operation == name]
+            for name in ("compact", "optimize")
+        }
+        return tuple(
+            PlannedWork(**vars(RewriteSum.of_all(each)), operation=name, dollars=sum(one.dollars for one in each))
+            for name, each in found.items()
+        )
 
     @property
     def debt(self) -> StorageDebt:
@@ -218,13 +217,6 @@ class Fleet:
             sum(one.dollars for one in found),
             sum(one.unknown for one in found),
         )
-
-
-def _all_of(operation: str, found: Sequence[PlannedWork]) -> PlannedWork:
-    scopes, files, made, size, unknown = (
-        sum(getattr(one, name) for one in found) for name in ("scopes", "files", "made", "bytes", "unknown")
-    )
-    return PlannedWork(operation, scopes, files, made, size, sum(one.dollars for one in found), unknown)
 
 
 def _together(weeks: Iterable[Sequence[WeekWork]]) -> tuple[WeekWork, ...]:
