@@ -13,6 +13,7 @@ import dagster as dg
 from pydantic import Field
 
 from lakewarden.base.clock import NewId, random_id
+from lakewarden.base.recent import Recent
 from lakewarden.base.settings import load_settings
 from lakewarden.client import Lakehouse
 from lakewarden.dagster.alive import alive
@@ -141,7 +142,7 @@ class _Opened:
     at: float
 
 
-_opened: dict[str, _Opened] = {}
+_opened = Recent[str, _Opened](_SHARED)
 
 
 def lakehouse_of_ticks(uri: str, monotonic: Callable[[], float] = time.monotonic) -> Lakehouse:
@@ -154,8 +155,5 @@ def lakehouse_of_ticks(uri: str, monotonic: Callable[[], float] = time.monotonic
     found = _opened.get(uri)
     if found is None or now - found.at > _OPENED_EACH or found.lake.warehouse.settings != settings:
         found = _Opened(Lakehouse.open(uri, settings=settings), now)
-        _opened.pop(uri, None)
-        _opened[uri] = found
-        for oldest in list(_opened)[:-_SHARED]:
-            _opened.pop(oldest, None)
+        _opened.put(uri, found)
     return found.lake

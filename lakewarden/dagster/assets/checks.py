@@ -170,8 +170,8 @@ def _of_the_data(
         lift_expectations(lake, table, looks.opened)
     for check in checks:
         outcome = _outcome(check, looks, lake, table, spark, config)
-        _keep(lake, table, check, looks, outcome)
-        yield _result(key, check, turn, looks, outcome, left.get(check, ()))
+        keep_results(lake, table, check, looks.opened, outcome)
+        yield result_of(key, check, turn, looks.opened, outcome, left.get(check, ()))
     if len(checks) == len(data_checks(table)):
         turn.note(lake)
 
@@ -249,7 +249,7 @@ def _failed(wrong: Mapping[str, Sequence[Finding]]) -> list[FailedScope]:
     return [FailedScope(user, "; ".join(each.message for each in found)) for user, found in wrong.items() if found]
 
 
-def _keep(lake: Lakehouse, table: Table, check: str, looks: Looks, outcome: CheckOutcome) -> None:
+def keep_results(lake: Lakehouse, table: Table, check: str, looks: Sequence[ScopeUnderCheck], outcome: CheckOutcome) -> None:
     """Keeps the results in the warehouse, for its vacuums."""
     failed = {one.user: one.why for one in outcome.failed}
 
@@ -259,12 +259,19 @@ def _keep(lake: Lakehouse, table: Table, check: str, looks: Looks, outcome: Chec
             look.target.scope.user, check, look.table.version, why is None, reason=nameless(why or "", look.target)
         )
 
-    results = outcome.checked if outcome.checked is not None else map(checked, looks.opened)
+    results = outcome.checked if outcome.checked is not None else map(checked, looks)
     lake.warehouse.failed_checks.record(table.id, results)
 
 
-def _result(
-    key: dg.AssetKey, check: str, turn: CheckTurn, looks: Looks, outcome: CheckOutcome, left: Sequence[str]
+def result_of(
+    key: dg.AssetKey,
+    check: str,
+    turn: CheckTurn,
+    looks: Sequence[ScopeUnderCheck],
+    outcome: CheckOutcome,
+    left: Sequence[str],
+    *,
+    only_warns: bool = False,
 ) -> dg.AssetCheckResult:
     """The result of one check; the scopes of the users in `left` failed it before and are not among these."""
     counted = f"{len(turn.scopes):,} of {turn.total:,} scopes"
@@ -274,43 +281,40 @@ def _result(
         asset_key=key,
         check_name=check,
         passed=is_well and not outcome.away,
-        severity=dg.AssetCheckSeverity.WARN if is_well and outcome.away else dg.AssetCheckSeverity.ERROR,
+        severity=dg.AssetCheckSeverity.WARN if only_warns or (is_well and outcome.away) else dg.AssetCheckSeverity.ERROR,
         description=f"{counted} checked, {_said(outcome, left)}",
         metadata={
             "checked": dg.MetadataValue.text(counted),
             "scopes": dg.MetadataValue.int(len(turn.scopes)),
             "scopes/failed": dg.MetadataValue.int(len(outcome.failed)),
             "scopes/failed_before": dg.MetadataValue.int(len(left)),
-            **scopes_shown(outcome.failed, left, outcome.away),
+            **_scopes_shown(outcome, left),
             **outcome.details,
-            "looked at": table_value({"user": look.user, "version": look.table.version} for look in looks.opened[:_SHOWN]),
+            "looked at": table_value({"user": look.user, "version": look.table.version} for look in looks[:_SHOWN]),
         },
     )
 
 
-def scopes_shown(failed: Sequence[FailedScope], left: Sequence[str], away: Sequence[FailedScope] = ()) -> Metadata:
+def _scopes_shown(outcome: CheckOutcome, left: Sequence[str]) -> Metadata:
     """The scopes that failed now, those of the users in `left`, whose failures stand, and those that were away; if any."""
     standing = [FailedScope(user, "failed before, and not checked now") for user in left]
-    shown = {"failed scopes": [*failed, *standing], "not looked at": away}
+    shown = {"failed scopes": [*outcome.failed, *standing], "not looked at": outcome.away}
     return {
         name: table_value({"user": one.user, "why": one.why} for one in found[:_SHOWN]) for name, found in shown.items() if found
     }
 
 
 def _said(outcome: CheckOutcome, left: Sequence[str]) -> str:
+    """The outcome in a few words; vacuums of the scopes that failed are blocked from now on."""
     if error := outcome.details.get("error"):
         return f"and the check could not be evaluated: {error.value}"
     away = f"; not looked at: {len(outcome.away):,}: {_first([one.user for one in outcome.away])}" if outcome.away else ""
-    return f"{said(outcome.failed, left)}{away}"
-
-
-def said(failed: Sequence[FailedScope], left: Sequence[str]) -> str:
-    """The outcome in a few words; vacuums of the scopes that failed are blocked from now on."""
-    if not failed and not left:
-        return "all passed"
+    if not outcome.failed and not left:
+        return f"all passed{away}"
+    failed = outcome.failed
     now = f"{len(failed):,} failed: {_first([one.user for one in failed])}." if failed else "all passed."
     before = f" Failed before, and not checked now: {len(left):,}: {_first(left)}." if left else ""
-    return f"{now}{before} They are not vacuumed until a check passes."
+    return f"{now}{before} They are not vacuumed until a check passes.{away}"
 
 
 def _first(users: Sequence[str]) -> str:

@@ -39,21 +39,13 @@ OPTIMIZE = "optimize_partition"
 """The op of the job that optimizes one partition of a large table."""
 
 
-def optimize_job_name(mount: Mount, table: TableName) -> str:
-    return mount.table_named("optimize", table)
-
-
 COMPACT = "compact_partition"
 """The op of its compact job."""
 
 
-def compact_job_name(mount: Mount, table: TableName) -> str:
-    return mount.table_named("compact", table)
-
-
 def optimize_form(mount: Mount, table: TableName, partition: str) -> str:
     """The form that optimizes one partition of a large table."""
-    return launchpad(optimize_job_name(mount, table), {"zorder": []}, partition, op=OPTIMIZE)
+    return launchpad(mount.table_named("optimize", table), {"zorder": []}, partition, op=OPTIMIZE)
 
 
 def repair_form(mount: Mount, scope: Scope) -> str:
@@ -62,15 +54,11 @@ def repair_form(mount: Mount, scope: Scope) -> str:
     return launchpad("repair_job", {"table": str(scope.table), **users}, mount=mount)
 
 
-def restore_job_name(mount: Mount, table: TableName) -> str:
-    return mount.table_named("restore", table)
-
-
 def restore_form(mount: Mount, scope: Scope) -> str:
     """The form that restores the scope, for people to type a version or a time into."""
-    return launchpad(restore_job_name(mount, scope.table), {"to": ""}, scope.user, op=RESTORE)
+    return launchpad(mount.table_named("restore", scope.table), {"to": ""}, scope.user, op=RESTORE)
 
 
 def versions_form(mount: Mount, scope: Scope, *, before: int) -> str:
     """The same form, to list the scope's versions below one."""
-    return launchpad(restore_job_name(mount, scope.table), {"before": before}, scope.user, op=RESTORE)
+    return launchpad(mount.table_named("restore", scope.table), {"before": before}, scope.user, op=RESTORE)

@@ -5,7 +5,7 @@ No `from __future__ import annotations` where Dagster reads a signature: it read
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -18,16 +18,17 @@ from lakewarden.catalog.state.failed_checks import CheckResult
 from lakewarden.client import Lakehouse
 from lakewarden.dagster.assets.checks import (
     CheckConfig,
+    CheckOutcome,
     FailedScope,
     behind_results,
     failed_before,
+    keep_results,
     lift_expectations,
-    said,
-    scopes_shown,
+    result_of,
 )
 from lakewarden.dagster.assets.expectations import Verdict, validate_pandas, validate_spark
 from lakewarden.dagster.assets.health import health_key
-from lakewarden.dagster.assets.looks import CheckTurn, ScopeUnderCheck, look_at, next_turn, rows_of, spark_rows
+from lakewarden.dagster.assets.looks import ScopeUnderCheck, look_at, next_turn, rows_of, spark_rows
 from lakewarden.dagster.assets.suites import LOADS, UNEXPECTED_ROWS, ExpectedCheck, Suite
 from lakewarden.dagster.lakehouse import LAKE, SPARK, lake_of, spark_of
 from lakewarden.dagster.mount import Mount
@@ -246,9 +247,10 @@ def _expected(
     left = failed_before(lake, table, turn)
     for place in places:
         one = suite.checks[place]
-        verdicts = [of_scope[place] for of_scope in found]
-        _keep(lake, table, one.name, looks, verdicts)
-        yield _result(key, one, turn, looks, verdicts, left.get(one.name, ()))
+        outcome = _outcome(one.name, looks, [of_scope[place] for of_scope in found])
+        keep_results(lake, table, one.name, looks, outcome)
+        seen = replace(turn, scopes=[look.target.scope for look in looks])
+        yield result_of(key, one.name, seen, looks, outcome, left.get(one.name, ()), only_warns=one.only_warns)
     lift_expectations(lake, table, looks, kept={one.name for one in suite.checks})
     if len(places) == len(suite.checks):
         turn.note(lake)
@@ -273,49 +275,22 @@ def _why(verdict: Verdict) -> str:
     return f"{rows} it" if verdict.unexpected else "it is violated"
 
 
-def _keep(lake: Lakehouse, table: Table, check: str, looks: Sequence[ScopeUnderCheck], verdicts: Sequence[Verdict]) -> None:
-    lake.warehouse.failed_checks.record(
-        table.id,
-        [
-            CheckResult(
-                look.target.scope.user,
-                check,
-                look.table.version,
-                verdict.passed,
-                ConstraintViolation.code,
-                "" if verdict.passed or verdict.error else _why(verdict),
-            )
-            for look, verdict in zip(looks, verdicts, strict=True)
-        ],
-    )
-
-
-def _result(
-    key: dg.AssetKey,
-    check: ExpectedCheck,
-    turn: CheckTurn,
-    looks: Sequence[ScopeUnderCheck],
-    verdicts: Sequence[Verdict],
-    left: Sequence[str],
-) -> dg.AssetCheckResult:
-    failed = [(look.user, verdict) for look, verdict in zip(looks, verdicts, strict=True) if not verdict.passed]
-    named = [FailedScope(user, _shown(verdict)) for user, verdict in failed]
-    counted = f"{len(looks):,} of {turn.total:,} scopes"
-    return dg.AssetCheckResult(
-        asset_key=key,
-        check_name=check.name,
-        passed=not failed and not left,
-        severity=dg.AssetCheckSeverity.WARN if check.only_warns else dg.AssetCheckSeverity.ERROR,
-        description=f"{counted} checked, {said(named, left)}",
-        metadata={
-            "checked": dg.MetadataValue.text(counted),
-            "scopes": dg.MetadataValue.int(len(looks)),
-            "scopes/failed": dg.MetadataValue.int(len(failed)),
-            "scopes/failed_before": dg.MetadataValue.int(len(left)),
-            "unexpected": dg.MetadataValue.int(sum(verdict.unexpected for _, verdict in failed)),
-            **scopes_shown(named, left),
-        },
-    )
+def _outcome(check: str, looks: Sequence[ScopeUnderCheck], verdicts: Sequence[Verdict]) -> CheckOutcome:
+    found = list(zip(looks, verdicts, strict=True))
+    kept = [
+        CheckResult(
+            look.target.scope.user,
+            check,
+            look.table.version,
+            verdict.passed,
+            ConstraintViolation.code,
+            "" if verdict.passed or verdict.error else _why(verdict),
+        )
+        for look, verdict in found
+    ]
+    failed = [FailedScope(look.user, _shown(verdict)) for look, verdict in found if not verdict.passed]
+    unexpected = sum(verdict.unexpected for verdict in verdicts if not verdict.passed)
+    return CheckOutcome(failed, {"unexpected": dg.MetadataValue.int(unexpected)}, checked=kept)
 
 
 def _shown(verdict: Verdict) -> str:

@@ -3,18 +3,18 @@
 No `from __future__ import annotations`: Dagster reads the config class from the annotation.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import dagster as dg
 from pydantic import Field
 
 from lakewarden.base.scope import Scope
-from lakewarden.catalog.model import Catalog, Table
+from lakewarden.catalog.model import Catalog
 from lakewarden.client import Lakehouse
-from lakewarden.dagster.assets.links import COMPACT, OPTIMIZE, compact_job_name, optimize_job_name
+from lakewarden.dagster.assets.links import COMPACT, OPTIMIZE
 from lakewarden.dagster.assets.partition_values import has_values, key_of
 from lakewarden.dagster.jobs.event_log.book import book
-from lakewarden.dagster.jobs.runs import RETRIES, SPARK, TABLE, declined, job_tags
+from lakewarden.dagster.jobs.runs import RETRIES, SPARK, TABLE, declined, job_of_table, job_tags
 from lakewarden.dagster.mount import Mount
 from lakewarden.delta.parquet.files import by_partition
 from lakewarden.delta.scope import open_scope
@@ -65,16 +65,6 @@ def _selected(context: dg.OpExecutionContext, lake: Lakehouse) -> tuple[str, str
     raise NotFound(f"{table.name} has no partition {key} now")
 
 
-@dg.graph
-def optimize_one_partition() -> None:
-    optimize_partition()
-
-
-@dg.graph
-def compact_one_partition() -> None:
-    compact_partition()
-
-
 def build_partition_jobs(
     mount: Mount, specs: Sequence[dg.AssetSpec], catalog: Catalog, resources: Mapping[str, object]
 ) -> list[dg.JobDefinition]:
@@ -82,22 +72,14 @@ def build_partition_jobs(
     named = ((spec, mount.table_of(spec.key)) for spec in specs if spec.partitions_def)
     found = ((spec, catalog.tables[name]) for spec, name in named if name)
     large = [(spec, table) for spec, table in found if has_values(table)]
-    return [job for spec, table in large for job in _jobs(mount, table, spec.partitions_def, resources)]
+    return [
+        job_of_table(op, mount, table.name, resources, tags, f"{what} of {table.name}.", spec.partitions_def)
+        for spec, table in large
+        for op, tags, what in _JOBS
+    ]
 
 
-def _jobs(
-    mount: Mount, table: Table, partitions: dg.PartitionsDefinition[str] | None, resources: Mapping[str, object]
-) -> Iterator[dg.JobDefinition]:
-    graphs = (
-        (optimize_one_partition, optimize_job_name, "Packs the files of one partition", job_tags("optimize", -5, SPARK)),
-        (compact_one_partition, compact_job_name, "Folds the newest small files of one partition", job_tags("compact", 0, SPARK)),
-    )
-    for graph, name, what, tags in graphs:
-        yield graph.to_job(
-            name=name(mount, table.name),
-            description=f"{what} of {table.name}.",
-            resource_defs=resources,
-            executor_def=dg.in_process_executor,
-            tags={**tags, **mount.tags, TABLE: str(table.name)},
-            partitions_def=partitions,
-        )
+_JOBS = (
+    (optimize_partition, job_tags("optimize", -5, SPARK), "Packs the files of one partition"),
+    (compact_partition, job_tags("compact", 0, SPARK), "Folds the newest small files of one partition"),
+)

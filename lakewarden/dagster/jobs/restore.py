@@ -15,7 +15,7 @@ from lakewarden.catalog.model import Catalog, Table
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.client import Lakehouse
 from lakewarden.client.dagster_links import RESTORE
-from lakewarden.dagster.assets.links import restore_job_name, versions_form
+from lakewarden.dagster.assets.links import versions_form
 from lakewarden.dagster.assets.metadata import history_table, line_of_entry
 from lakewarden.dagster.jobs.event_log.book import book
 from lakewarden.dagster.jobs.forms import (
@@ -27,7 +27,7 @@ from lakewarden.dagster.jobs.forms import (
     run_or_apply,
     takes_options,
 )
-from lakewarden.dagster.jobs.runs import RETRIES, TABLE, declined, job_of, job_tags, subject_tags, tag_run
+from lakewarden.dagster.jobs.runs import RETRIES, TABLE, declined, job_of, job_of_table, job_tags, subject_tags, tag_run
 from lakewarden.dagster.mount import Mount
 from lakewarden.errors import InvalidArgument
 from lakewarden.maintenance.request import new_request
@@ -206,26 +206,14 @@ def _scope(context: dg.OpExecutionContext, lake: Lakehouse, user: str, plan: str
     return Scope(table.name, chosen)
 
 
-@dg.graph
-def restore_one_scope() -> None:
-    restore_table()
-
-
 def build_restore_jobs(mount: Mount, catalog: Catalog, resources: Mapping[str, object]) -> list[dg.JobDefinition]:
     """One for each table that has versions."""
     return [_job(mount, table, resources) for table in cold_tables(catalog)]
 
 
 def _job(mount: Mount, table: Table, resources: Mapping[str, object]) -> dg.JobDefinition:
-    return restore_one_scope.to_job(
-        name=restore_job_name(mount, table.name),
-        description=f"Brings {_whose(table)} {table.name} back to a version or a time: first shows, then does exactly that.",
-        resource_defs=resources,
-        executor_def=dg.in_process_executor,
-        tags={**RESTORE_TAGS, **mount.tags, TABLE: str(table.name)},
-        partitions_def=None if table.type == "SHARED" else dg.DynamicPartitionsDefinition(name=mount.dotted(table.name)),
-    )
-
-
-def _whose(table: Table) -> str:
-    return "the rows of" if table.type == "SHARED" else "one user's rows of"
+    whose, users = "the rows of", None
+    if table.type != "SHARED":
+        whose, users = "one user's rows of", dg.DynamicPartitionsDefinition(name=mount.dotted(table.name))
+    said = f"Brings {whose} {table.name} back to a version or a time: first shows, then does exactly that."
+    return job_of_table(restore_table, mount, table.name, resources, RESTORE_TAGS, said, users)

@@ -85,6 +85,26 @@ def job_of(op: dg.OpDefinition, tags: Mapping[str, str], description: str) -> dg
     return only
 
 
+def job_of_table(
+    op: dg.OpDefinition,
+    mount: Mount,
+    table: TableName,
+    resources: Mapping[str, object],
+    tags: Mapping[str, str],
+    description: str,
+    partitions: dg.PartitionsDefinition[str] | None,
+) -> dg.JobDefinition:
+    """The job of one op on one table, named by the operation in its `job_tags` and the table; its form selects a partition."""
+    return dg.GraphDefinition(f"{op.name}_alone", node_defs=[op]).to_job(
+        name=mount.table_named(tags[OPERATION], table),
+        description=description,
+        resource_defs=resources,
+        executor_def=dg.in_process_executor,
+        tags={**tags, **mount.tags, TABLE: str(table)},
+        partitions_def=partitions,
+    )
+
+
 _TABLES_TAGGED = 20
 _TAG_NAME = re.compile(r"[A-Za-z0-9_.-]{1,63}")
 """What Dagster takes behind the slash of a tag's key."""
@@ -267,10 +287,17 @@ UNDER_WAY = [
     dg.DagsterRunStatus.CANCELING,
 ]
 
+IN_VAIN = [dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED]
+
 WILL_RETRY = "dagster/will_retry"
 
 _REQUESTED_WITHIN = timedelta(minutes=2)
 """The daemon requests the retry of a run some seconds after the run has failed."""
+
+
+def ended_at(record: dg.RunRecord) -> datetime:
+    """When a run ended; one that has not, when it last changed."""
+    return datetime.fromtimestamp(record.end_time, UTC) if record.end_time else record.update_timestamp.replace(tzinfo=UTC)
 
 
 def awaits_retry(run: dg.DagsterRun, ended: datetime, now: datetime) -> bool:

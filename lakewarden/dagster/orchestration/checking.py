@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 
 import dagster as dg
 
@@ -33,19 +34,11 @@ SAMPLE = 50
 
 
 def build_check_sensor(mount: Mount, tables: Sequence[dg.AssetKey] = (), suites: Sequence[Suite] = ()) -> dg.SensorDefinition:
-    def sense(context: dg.SensorEvaluationContext, lake: Lakehouse, mount: Mount) -> dg.SensorResult | dg.SkipReason:
-        return check_sensor(context, lake, mount, suites)
-
-    sense.__name__, sense.__doc__ = check_sensor.__name__, check_sensor.__doc__
-    return build_sensor(mount, sense, "check_job", seconds=60, serves=tables)
+    return build_sensor(mount, partial(check_sensor, suites=suites), "check_job", seconds=60, serves=tables)
 
 
 def build_check_schedule(mount: Mount, suites: Sequence[Suite] = ()) -> dg.ScheduleDefinition:
-    def look(context: dg.ScheduleEvaluationContext, lake: Lakehouse, mount: Mount) -> dg.RunRequest:
-        return check_nightly(context, lake, mount, suites)
-
-    look.__name__, look.__doc__ = check_nightly.__name__, check_nightly.__doc__
-    return build_schedule(mount, look, "check_job", CADENCES[check_nightly.__name__].cron)
+    return build_schedule(mount, partial(check_nightly, suites=suites), "check_job", CADENCES[check_nightly.__name__].cron)
 
 
 def check_sensor(
@@ -115,10 +108,7 @@ def _touched(instance: dg.DagsterInstance, lake: Lakehouse, mount: Mount, table:
 
 # Looks at the health of the warehouse every few minutes, without a run.
 def build_health_sensor(mount: Mount, serves: Sequence[dg.AssetKey], suites: Sequence[Suite] = ()) -> dg.SensorDefinition:
-    def sense(context: dg.SensorEvaluationContext, lake: Lakehouse, mount: Mount) -> dg.SkipReason:
-        return health_sensor(context, lake, mount, suites)
-
-    sense.__name__, sense.__doc__ = health_sensor.__name__, health_sensor.__doc__
+    sense = partial(health_sensor, suites=suites)
     return build_sensor(mount, sense, None, seconds=int(LOOK_EVERY.total_seconds()), serves=serves)
 
 

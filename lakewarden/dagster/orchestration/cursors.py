@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from functools import lru_cache
 
 import dagster as dg
 
 from lakewarden.catalog.model import Table
-from lakewarden.dagster.jobs.runs import OPERATION, awaits_retry, code_of, op_config, step_failures, tables_in
+from lakewarden.dagster.jobs.runs import OPERATION, awaits_retry, code_of, ended_at, op_config, step_failures, tables_in
 from lakewarden.dagster.mount import Mount
 from lakewarden.dagster.orchestration.flushing import wait_after
 from lakewarden.errors import Transient
@@ -78,8 +78,8 @@ def _followed(
     of_these = [run for run in runs if run.storage_id > one.after and _names(run.dagster_run, one.tables)]
     if any(_has_booked(instance, run.dagster_run) for run in of_these):
         return None
-    ends = [_ended(run) for run in of_these]
-    if any(not run.dagster_run.is_finished or awaits_retry(run.dagster_run, _ended(run), now) for run in of_these):
+    ends = [ended_at(run) for run in of_these]
+    if any(not run.dagster_run.is_finished or awaits_retry(run.dagster_run, ended_at(run), now) for run in of_these):
         return one
     if not ends:  # the daemon has yet to submit the run, or lost the request
         return one if now - one.requested < _SUBMITTED_WITHIN else replace(one, after=newest, requested=now)
@@ -99,10 +99,6 @@ def _has_booked(instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
         return True
     codes = {code_of(failure) for failure in step_failures(instance, run.run_id)} if run.is_failure else set()
     return bool(codes) and codes.isdisjoint(_IN_VAIN)
-
-
-def _ended(run: dg.RunRecord) -> datetime:
-    return datetime.fromtimestamp(run.end_time, UTC) if run.end_time else run.update_timestamp.replace(tzinfo=UTC)
 
 
 def _request(tables: Sequence[str]) -> dg.RunRequest:

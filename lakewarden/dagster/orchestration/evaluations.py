@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from types import FunctionType
 from typing import Any
 
 import dagster as dg
@@ -57,6 +59,12 @@ Sense = Callable[[dg.SensorEvaluationContext, Lakehouse, Mount], dg.SensorResult
 Schedule = Callable[[dg.ScheduleEvaluationContext, Lakehouse, Mount], dg.RunRequest | dg.SkipReason]
 
 
+def _function(evaluates: Sense | Schedule) -> FunctionType:
+    found = evaluates.func if isinstance(evaluates, partial) else evaluates
+    assert isinstance(found, FunctionType)
+    return found
+
+
 def build_sensor(
     mount: Mount,
     sense: Sense,
@@ -65,40 +73,44 @@ def build_sensor(
     seconds: int,
     serves: Sequence[dg.AssetKey] = (),
     name: str = "",
+    said: str = "",
 ) -> dg.SensorDefinition:
-    """A sensor that is named and described as the function, and starts runs of the warehouse's job.
+    """A sensor that is named and described as the function, also within a `partial`, and starts runs of the warehouse's job.
 
     Args:
         serves: the assets on whose pages it stands.
         name: of a sensor that a table has; the warehouse's own are named as their functions.
+        said: the description of such a one.
     """
+    shown = _function(sense)
 
     def evaluate(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
         return sense(context, lake_of_tick(context, mount), mount)
 
     return ServingSensor(
         serves,
-        name=name or mount.named(sense.__name__),
+        name=name or mount.named(shown.__name__),
         evaluation_fn=evaluate,
         job_name=job and mount.named(job),
-        description=sense.__doc__,
+        description=said or shown.__doc__,
         minimum_interval_seconds=seconds,
         default_status=dg.DefaultSensorStatus.RUNNING,
     )
 
 
 def build_schedule(mount: Mount, look: Schedule, job: str, cron: str, *, running: bool = True) -> dg.ScheduleDefinition:
-    """A schedule that is named and described as the function, and starts runs of the warehouse's job.
+    """A schedule that is named and described as the function, also within a `partial`, and starts runs of the warehouse's job.
 
     Args:
         running: whether it runs from the start.
     """
+    shown = _function(look)
 
     @dg.schedule(
-        name=mount.named(look.__name__),
+        name=mount.named(shown.__name__),
         job_name=mount.named(job),
         cron_schedule=cron,
-        description=look.__doc__,
+        description=shown.__doc__,
         default_status=dg.DefaultScheduleStatus.RUNNING if running else dg.DefaultScheduleStatus.STOPPED,
     )
     def schedule(context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipReason:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import dagster as dg
 
 from lakewarden.client import Lakehouse
-from lakewarden.dagster.jobs.runs import OPERATION, QUEUED_BEHIND, UNDER_WAY, WILL_RETRY, step_failures
+from lakewarden.dagster.jobs.runs import IN_VAIN, OPERATION, QUEUED_BEHIND, UNDER_WAY, WILL_RETRY, step_failures
 from lakewarden.dagster.mount import Mount
 
 
@@ -43,13 +43,12 @@ def _shown(record: dg.RunRecord) -> str:
     return f"{record.dagster_run.job_name} {record.dagster_run.run_id[:8]} (since {since:%H:%M:%S} UTC)"
 
 
-_CUT_OFF = [dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED]
 _STEP_FAILED = "STEP_FAILURE"
 
 
 def cut_off(instance: dg.DagsterInstance, mount: Mount, since: datetime, limit: int) -> Sequence[dg.RunRecord]:
     """The warehouse's runs that ended since without booking what they had committed, and that no retry books; oldest first."""
-    wanted = dg.RunsFilter(tags=mount.tags, statuses=_CUT_OFF, updated_after=since)
+    wanted = dg.RunsFilter(tags=mount.tags, statuses=IN_VAIN, updated_after=since)
     found = instance.get_run_records(wanted, limit=limit, ascending=True)
     return [record for record in found if _is_cut_off(instance, record.dagster_run)]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 
 import dagster as dg
 
@@ -17,6 +18,7 @@ from lakewarden.dagster.assets.partition_values import is_key
 from lakewarden.dagster.assets.tables import MAX_PARTITIONS
 from lakewarden.dagster.jobs.event_log.behind import named_tables
 from lakewarden.dagster.jobs.runs import (
+    IN_VAIN,
     LIGHT,
     OPERATION,
     SCOPE,
@@ -24,6 +26,7 @@ from lakewarden.dagster.jobs.runs import (
     SLOT,
     UNDER_WAY,
     awaits_retry,
+    ended_at,
     named_by_run,
     of_whole_tables,
     subject_tags,
@@ -61,11 +64,7 @@ def build_sensors(
         tables: the assets that they serve.
         crowded: the tables that had too many users for partitions when the code location was loaded; None: that is not looked at.
     """
-
-    def sense_users(context: dg.SensorEvaluationContext, lake: Lakehouse, mount: Mount) -> dg.SensorResult | dg.SkipReason:
-        return users_sensor(context, lake, mount, crowded)
-
-    sense_users.__name__, sense_users.__doc__ = users_sensor.__name__, users_sensor.__doc__
+    sense_users = partial(users_sensor, crowded=crowded)
     return [
         build_sensor(mount, flush_sensor, "flush_job", seconds=EACH_LOOK, serves=tables),
         build_sensor(mount, queue_sensor, None, seconds=AT_LEISURE),
@@ -74,8 +73,6 @@ def build_sensors(
         build_sensor(mount, sense_users, "record_job", seconds=AT_LEISURE, serves=tables),
     ]
 
-
-_IN_VAIN = [dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED]
 
 _RUNS_SEEN = 500
 """Runs of a day that a tick reads; with more failed ones than this, a longer wait is acceptable."""
@@ -148,7 +145,7 @@ def _flush_runs(instance: dg.DagsterInstance, mount: Mount, now: datetime, share
     of_flush = {OPERATION: "flush", **mount.tags}
     active = instance.get_run_records(dg.RunsFilter(tags=of_flush, statuses=UNDER_WAY), limit=_RUNS_SEEN)
     failed = instance.get_run_records(
-        dg.RunsFilter(tags=of_flush, statuses=_IN_VAIN, updated_after=now - LOOK_BACK), limit=_RUNS_SEEN
+        dg.RunsFilter(tags=of_flush, statuses=IN_VAIN, updated_after=now - LOOK_BACK), limit=_RUNS_SEEN
     )
     return [_run(instance, mount, record, now, shared) for record in [*active, *failed]]
 
@@ -157,7 +154,7 @@ def _run(instance: dg.DagsterInstance, mount: Mount, record: dg.RunRecord, now: 
     run = record.dagster_run
     seen = run.tags.get(SEEN_UNTIL)
     seen_until = datetime.fromisoformat(seen) if seen else record.create_timestamp.replace(tzinfo=UTC)
-    ended = datetime.fromtimestamp(record.end_time, UTC) if record.end_time else record.update_timestamp.replace(tzinfo=UTC)
+    ended = ended_at(record)
     at_work = not run.is_finished or awaits_retry(run, ended, now)  # a flush in between would book newer commits first
     return flush_run(of_whole_tables(named_by_run(instance, mount, run), shared), seen_until, None if at_work else ended)
 

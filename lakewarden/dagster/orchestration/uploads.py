@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
+from functools import partial
 from itertools import islice, takewhile
 
 import dagster as dg
@@ -18,7 +19,7 @@ from lakewarden.catalog.model import Catalog, Pipeline
 from lakewarden.client import Lakehouse
 from lakewarden.dagster.assets.metadata import table_value
 from lakewarden.dagster.assets.rules import source_key, source_uri
-from lakewarden.dagster.jobs.runs import OBJECTS, OPERATION, TABLE, UNDER_WAY, subject_tags
+from lakewarden.dagster.jobs.runs import IN_VAIN, OBJECTS, OPERATION, TABLE, UNDER_WAY, ended_at, subject_tags
 from lakewarden.dagster.mount import INGEST, Mount
 from lakewarden.dagster.orchestration.evaluations import build_sensor
 from lakewarden.dagster.orchestration.flushing import LOOK_BACK, SensorCursor, wait_after
@@ -96,7 +97,6 @@ OBJECTS_PER_RUN = 1_000
 
 SECONDS = 30
 
-_FAILED = [dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED]
 _RUNS_SEEN = 20
 _SHOWN = 20
 
@@ -106,12 +106,15 @@ def build_upload_sensors(mount: Mount, catalog: Catalog) -> list[dg.SensorDefini
 
 
 def _sensor(mount: Mount, pipeline: Pipeline) -> dg.SensorDefinition:
-    def sense(context: dg.SensorEvaluationContext, lake: Lakehouse, mount: Mount) -> dg.SensorResult | dg.SkipReason:
-        return upload_sensor(context, lake, mount, pipeline)
-
-    sense.__doc__ = f"Ingests into {pipeline.table} what is new in {pipeline.source}: in batches, one run at a time."
-    name = mount.table_named("upload_sensor", pipeline.table)
-    return build_sensor(mount, sense, "ingest_job", seconds=SECONDS, serves=[mount.rule_key(pipeline.table)], name=name)
+    return build_sensor(
+        mount,
+        partial(upload_sensor, pipeline=pipeline),
+        "ingest_job",
+        seconds=SECONDS,
+        serves=[mount.rule_key(pipeline.table)],
+        name=mount.table_named("upload_sensor", pipeline.table),
+        said=f"Ingests into {pipeline.table} what is new in {pipeline.source}: in batches, one run at a time.",
+    )
 
 
 def upload_sensor(
@@ -155,7 +158,7 @@ def _why_not(
     if active := _runs(instance, mount, pipeline, UNDER_WAY):
         return f"an ingest is under way: {shown(active)}"
     now = lake.warehouse.clock()
-    if failed and now < (again := _ended(failed[0]) + wait_after(len(failed))):
+    if failed and now < (again := ended_at(failed[0]) + wait_after(len(failed))):
         return f"{len(failed)} runs failed, the last of them {failed[0].dagster_run.run_id[:8]}: again at {again:%H:%M:%S} UTC"
     return ""
 
@@ -179,12 +182,8 @@ def _runs(
 
 def _failed_in_vain(instance: dg.DagsterInstance, mount: Mount, pipeline: Pipeline, now: datetime) -> Sequence[dg.RunRecord]:
     """The runs that failed since the last one that succeeded, the newest first."""
-    ended = _runs(instance, mount, pipeline, [*_FAILED, dg.DagsterRunStatus.SUCCESS], now - LOOK_BACK)
-    return list(takewhile(lambda one: one.dagster_run.status in _FAILED, ended))
-
-
-def _ended(record: dg.RunRecord) -> datetime:
-    return datetime.fromtimestamp(record.end_time, UTC) if record.end_time else record.update_timestamp.replace(tzinfo=UTC)
+    ended = _runs(instance, mount, pipeline, [*IN_VAIN, dg.DagsterRunStatus.SUCCESS], now - LOOK_BACK)
+    return list(takewhile(lambda one: one.dagster_run.status in IN_VAIN, ended))
 
 
 def _digest(objects: Sequence[SourceObject]) -> str:

@@ -12,7 +12,7 @@ import pytest
 from lakewarden import Column
 from lakewarden.base.scope import TableName
 from lakewarden.client import Lakehouse
-from lakewarden.dagster.assets.links import OPTIMIZE, compact_job_name, optimize_job_name
+from lakewarden.dagster.assets.links import OPTIMIZE
 from lakewarden.dagster.assets.metadata import lines_in
 from lakewarden.dagster.assets.tables import build_table_specs
 from lakewarden.dagster.jobs.compact import compact_job
@@ -154,7 +154,7 @@ def test_optimize_works_on_the_selected_partition_alone(web: str, instance: dg.D
         mount, catalog = Mount(web), lake.warehouse.catalog.read()
         specs = build_table_specs(mount, lake.warehouse, catalog)
     job, _ = build_partition_jobs(mount, specs, catalog, resources_of(mount))
-    assert job.name == optimize_job_name(Mount(""), TableName.parse(VISITS))
+    assert job.name == Mount("").table_named("optimize", TableName.parse(VISITS))
     result = job.execute_in_process(partition_key=key, instance=instance, run_config={"ops": {OPTIMIZE: {"config": {}}}})
     assert result.success
     assert [(partition, (what or "")[:14]) for partition, what in booked(instance)] == [
@@ -174,7 +174,7 @@ def test_compact_works_on_the_selected_partition_alone(web: str, instance: dg.Da
         mount, catalog = Mount(web), lake.warehouse.catalog.read()
         specs = build_table_specs(mount, lake.warehouse, catalog)
     _, job = build_partition_jobs(mount, specs, catalog, resources_of(mount))
-    assert job.name == compact_job_name(Mount(""), TableName.parse(VISITS))
+    assert job.name == Mount("").table_named("compact", TableName.parse(VISITS))
     assert job.execute_in_process(partition_key=SECOND, instance=instance).success
     assert booked(instance) == [(None, "compact: done"), (SECOND, "compact: done")]
 
