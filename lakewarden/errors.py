@@ -6,6 +6,7 @@ a `Transient` error may go away by itself, a `Terminal` one will not.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar, NamedTuple
 
 
@@ -227,3 +228,10 @@ class ScopesFailed(LakewardenError):
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
         self.code = code  # type: ignore[misc]  # the code of the first fault, known only at run time
+
+    @classmethod
+    def check(cls, failed: Sequence[tuple[object, str, str]], total: int, what: str) -> None:
+        """Raises ScopesFailed: there are some, each as who, code and message; it has the code of the first."""
+        if failed:
+            who, code, message = failed[0]
+            raise cls(code, f"{len(failed)} of {total} {what}; the first, {who}: {message}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import ClassVar, Literal
@@ -10,7 +10,7 @@ from typing import ClassVar, Literal
 from lakewarden.base.connection import Location
 from lakewarden.base.scope import Scope, TableName
 from lakewarden.catalog.operations import Operation
-from lakewarden.errors import Conflict, LakewardenError, Moved, StorageUnavailable, Transient
+from lakewarden.errors import Conflict, LakewardenError, Moved, ScopesFailed, StorageUnavailable, Transient
 
 Outcome = Literal["done", "skipped", "planned", "failed", "deferred"]
 """`deferred`: too large for one task. The job continues the scope in Spark, and no caller sees this status."""
@@ -156,3 +156,9 @@ class ScopeReport:
     @property
     def uri(self) -> str:
         return self.location.uri
+
+
+def check_done(reports: Sequence[ScopeReport]) -> None:
+    """Raises ScopesFailed: some scopes failed; it has the code of the first fault. The other scopes are done."""
+    faults = [(report.scope, report.fault.code, report.fault.message) for report in reports if report.fault]
+    ScopesFailed.check(faults, len(reports), "scopes failed")

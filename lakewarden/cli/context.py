@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from lakewarden.catalog.report import ScopeReport
+from lakewarden.catalog.report import ScopeReport, check_done
 from lakewarden.cli.output import Row, cell, emit, progress
 from lakewarden.client import Lakehouse
-from lakewarden.errors import ScopesFailed
 from lakewarden.maintenance.engine import silent
 
 if TYPE_CHECKING:
@@ -109,12 +108,4 @@ def emit_reports(call: Invocation, reports: Sequence[ScopeReport], *, empty: str
     shown = ("table", "user", "outcome", "version", "rows", "files", "metrics", "reason")
     planned = ("plan_id",) if any(report.outcome == "planned" for report in reports) else ()
     call.emit([report_row(report) for report in reports], empty=empty, columns=shown + planned)
-    raise_failed(reports)
-
-
-def raise_failed(reports: Sequence[ScopeReport]) -> None:
-    """Raises ScopesFailed: a scope failed; it has the code of the first fault."""
-    faults = [(report.scope, report.fault) for report in reports if report.fault]
-    if faults:
-        scope, first = faults[0]
-        raise ScopesFailed(first.code, f"{len(faults)} of {len(reports)} scopes failed; the first, {scope}: {first.message}")
+    check_done(reports)

@@ -78,9 +78,8 @@ def maintain(
         found = MaintainOnce(lake, dry_run).run()
     shown = [one for one in found if call.as_json or one.outcome != "nothing"]
     call.emit([row_of(one) for one in shown], empty="nothing is due")
-    bad = [one for one in found if one.outcome == "failed"]
-    if bad:
-        raise ScopesFailed(bad[0].code, f"{len(bad)} of {len(found)} actions failed; the first, {bad[0].action}: {bad[0].reason}")
+    bad = [(one.action, one.code, one.reason) for one in found if one.outcome == "failed"]
+    ScopesFailed.check(bad, len(found), "actions failed")
 
 
 def _fleet(call: Invocation) -> Fleet:

@@ -149,10 +149,8 @@ def check(
     with call.lake("check") as lake:
         findings = lake.check(storage, quick=quick)
     call.emit([row_of(finding) for finding in findings], empty="nothing to check")
-    bad = [finding for finding in findings if not finding.passed]
-    if bad:
-        first = f"{bad[0].subject}: {bad[0].message}"
-        raise ScopesFailed(bad[0].code, f"{len(bad)} of {len(findings)} checks failed; the first, {first}")
+    bad = [(finding.subject, finding.code, finding.message) for finding in findings if not finding.passed]
+    ScopesFailed.check(bad, len(findings), "checks failed")
 
 
 def _check_storages(call: Invocation, storage: str | None) -> None:

@@ -192,12 +192,8 @@ def repair(
         empty="nothing to repair: there are no scopes",
         columns=(*shown, "plan_id") if dry_run else shown,
     )
-    faults = [(one.scope, one.fault) for one in found if one.fault]
-    if faults:
-        scope, first = faults[0]
-        raise ScopesFailed(
-            first.code, f"{len(faults)} of {len(found)} could not be repaired; the first, {scope}: {first.message}"
-        )
+    faults = [(one.scope, one.fault.code, one.fault.message) for one in found if one.fault]
+    ScopesFailed.check(faults, len(found), "could not be repaired")
 
 
 def _row(one: RepairReport) -> Row:

@@ -10,8 +10,8 @@ from pathlib import Path
 import typer
 
 from lakewarden.catalog.operations import PLANNABLE
-from lakewarden.catalog.report import ScopeReport
-from lakewarden.cli.context import Invocation, emit_reports, invocation, planned, raise_failed, report_row
+from lakewarden.catalog.report import ScopeReport, check_done
+from lakewarden.cli.context import Invocation, emit_reports, invocation, planned, report_row
 from lakewarden.cli.operations import OPTIONS, options_of, options_of_any, taking
 from lakewarden.cli.output import Row
 from lakewarden.errors import Corrupt, InvalidArgument, NotFound
@@ -51,7 +51,7 @@ def plan(
         if operation is None and out is None:
             proposed = lake.proposed(*names, look=look)
             show.emit(call, proposed)
-            raise_failed(proposed)
+            check_done(proposed)
             return
         plans = lake.maintenance.plans
         made = plans.previews(*names, look=look) if operation is None else [plans.preview(operation, *names, **options)]
@@ -59,7 +59,7 @@ def plan(
         _write(out, [plan for plan in made if plan.scopes or operation is not None])
     failed = [report for plan in made for report in plan.failed]
     show.emit(call, [report for plan in made for report in planned(plan)] + failed, "plan_id")
-    raise_failed(failed)
+    check_done(failed)
 
 
 @dataclass(frozen=True)

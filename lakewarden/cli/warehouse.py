@@ -77,11 +77,8 @@ def run_jobs(context: typer.Context) -> None:
     with call.lake("jobs") as lake:
         jobs = lake.run_jobs()
     call.emit([_row(job) for job in jobs], empty="no job is queued", columns=("job_id", "job_type", "status", "message"))
-    failed = [job for job in jobs if job.status == "failed"]
-    if failed:
-        raise ScopesFailed(
-            "CONFLICT", f"{len(failed)} of {len(jobs)} jobs failed; the first, {failed[0].job_id}: {failed[0].message}"
-        )
+    failed = [(job.job_id, "CONFLICT", job.message) for job in jobs if job.status == "failed"]
+    ScopesFailed.check(failed, len(jobs), "jobs failed")
 
 
 def kill_job(context: typer.Context, job_id: str = typer.Argument(help="The job's id, such as FL-….")) -> None:

@@ -12,10 +12,10 @@ from lakewarden.base.scope import TableName
 from lakewarden.catalog.access import TableOf
 from lakewarden.catalog.model import Table
 from lakewarden.catalog.operations import SPECS
-from lakewarden.catalog.report import ScopeReport
+from lakewarden.catalog.report import ScopeReport, check_done
 from lakewarden.catalog.state.job import outcome_of
 from lakewarden.delta.past import parse_moment
-from lakewarden.errors import InvalidArgument, ScopesFailed, Unsupported
+from lakewarden.errors import InvalidArgument, Unsupported
 from lakewarden.maintenance.plans.store import PlanLog
 from lakewarden.maintenance.request import Request, new_request, with_texts
 from lakewarden.maintenance.restore import RestoreOptions
@@ -214,10 +214,7 @@ def _whose(context: Context, table: Table, statement: Optimize | Vacuum | Restor
 
 def summary_of(what: str, reports: Sequence[ScopeReport]) -> StatementDone:
     """Raises ScopesFailed: some scopes failed; it has the code of the first fault. The other scopes are done."""
-    faults = [(report.scope, report.fault) for report in reports if report.fault]
-    if faults:
-        scope, first = faults[0]
-        raise ScopesFailed(first.code, f"{len(faults)} of {len(reports)} scopes failed; the first, {scope}: {first.message}")
+    check_done(reports)
     if all(report.outcome == "skipped" for report in reports):
         return StatementDone(f"skipped: {reports[0].reason if reports else 'no scopes'}")
     return StatementDone(f"{what}: {outcome_of(reports)[1]}")
