@@ -64,6 +64,10 @@ def to_micros(moment: datetime) -> int:
     return (moment - _EPOCH) // timedelta(microseconds=1)
 
 
+def from_micros(micros: int) -> datetime:
+    return _EPOCH + timedelta(microseconds=micros)
+
+
 def is_ahead(moment: datetime, now: datetime) -> bool:
     """Whether only a wrong clock can have said so by `now`."""
     return moment > now + CLOCKS_DIFFER

@@ -9,19 +9,20 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Callable, Mapping
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import cast
 
 import msgspec
 
+from lakewarden.base.clock import from_micros
 from lakewarden.catalog.column_types import ColumnType
 from lakewarden.errors import InvalidArgument
 
 _CONNECT = "org.apache.kafka.connect.data"
 _TIME = "io.debezium.time"
 _TEMPORAL = frozenset({"DATE", "TIME", "TIMESTAMP"})
-_FIRST_DAY, _EPOCH = date(1970, 1, 1), datetime(1970, 1, 1, tzinfo=UTC)
+_FIRST_DAY = date(1970, 1, 1)
 
 
 class ConnectField(msgspec.Struct, frozen=True):
@@ -124,7 +125,7 @@ def _of_a_second(parts: int) -> Callable[[object], int]:
 
 def _moment(parts: int) -> Callable[[object], datetime]:
     micros = _of_a_second(parts)
-    return lambda value: _EPOCH + timedelta(microseconds=micros(value))
+    return lambda value: from_micros(micros(value))
 
 
 def _local(value: object) -> str:

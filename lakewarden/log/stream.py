@@ -6,14 +6,14 @@ A row expires by the moment in its segment and the clock that is passed in, to t
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from itertools import takewhile
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakewarden.base.attempts import Attempts
-from lakewarden.base.clock import from_millis, is_ahead
+from lakewarden.base.clock import from_millis, is_ahead, to_micros
 from lakewarden.catalog.model import Table, TableOptions
 from lakewarden.log.chunk import RowRange
 from lakewarden.log.log_reader import LogReader
@@ -21,8 +21,6 @@ from lakewarden.log.position import end_of, position_of
 from lakewarden.log.record import OP, SEQ, TARGET, UPSERT, decode
 from lakewarden.log.view import PendingRows
 from lakewarden.storage.objects import Missing
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True)
@@ -88,7 +86,7 @@ def _over(ranges: tuple[RowRange, ...], ttl: int, now: datetime) -> list[RowRang
 
 
 def is_over(rows: RowRange, ttl_seconds: int, now: datetime) -> bool:
-    age = (now - _EPOCH) // timedelta(milliseconds=1) - rows.stored_at // 1000
+    age = to_micros(now) // 1000 - rows.stored_at // 1000
     return age > ttl_seconds * 1000
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import secrets
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 import jwt
 
-from lakewarden.base.clock import Clock, to_millis
+from lakewarden.base.clock import Clock, from_micros, to_millis
 from lakewarden.catalog.access import OPERATOR, Principal, parse_role
 from lakewarden.catalog.state.audit import AuditLog
 from lakewarden.errors import InvalidArgument
@@ -25,7 +25,6 @@ from lakewarden.tables.warehouse import Warehouse
 _ROOT = "serve/keys"
 _BYTES = 32
 PERIOD = timedelta(days=1)
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True)
@@ -75,7 +74,7 @@ class SigningKeys:
 
 
 def _period(now: datetime) -> int:
-    return (now - _EPOCH) // PERIOD
+    return (now - from_micros(0)) // PERIOD
 
 
 _ALGORITHM = "HS256"

@@ -21,7 +21,6 @@ from lakewarden.delta.parquet.fitting import field_id
 from lakewarden.delta.parquet.reading import spark_file
 from lakewarden.delta.parquet.schema import SEQ, file_schema
 from lakewarden.spark import s3a
-from lakewarden.storage.objects import keys_of
 from lakewarden.storage.open import open_store
 
 _OPTIONS = {"parquet.compression.codec.zstd.level": "1", "delta.dataSkippingNumIndexedCols": "0"}
@@ -42,7 +41,7 @@ def write(rows: DataFrame, target: ScopeTarget, folder: str) -> list[NewFile]:
     files = [spark_file(target, f"{folder}/{one.path}", one.size) for one in found]
     kept = [file for file in files if file.rows]
     store = open_store(target.location)
-    store.delete(set(keys_of(store, folder)) - {file.path for file in kept})  # files of retried tasks, or of none
+    store.delete(set(store.keys(folder)) - {file.path for file in kept})  # files of retried tasks, or of none
     return kept
 
 

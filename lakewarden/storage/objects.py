@@ -124,11 +124,6 @@ class ObjectStore(Protocol):
         ...
 
 
-def keys_of(store: ObjectStore, prefix: str = "") -> list[str]:
-    """Returns `store.keys(prefix)`."""
-    return [*store.keys(prefix)]
-
-
 _NO_PART = frozenset({"", ".", ".."})
 
 

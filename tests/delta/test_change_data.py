@@ -18,7 +18,6 @@ from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.lifecycle.fence import fence
 from lakewarden.delta.replay.log_objects import commit_name
 from lakewarden.errors import Conflict
-from lakewarden.storage.objects import keys_of
 from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import alone
 from tests.delta.scopes import PEOPLE, Row, by, flush, hot_of, opened, people, schema, table_of, target
@@ -44,7 +43,7 @@ def _actions(scope: ScopeTarget, version: int, kind: str) -> list[dict[str, Any]
 
 
 def _change_files(scope: ScopeTarget) -> list[str]:
-    return [key for key in keys_of(open_store(scope.location)) if key.startswith("_change_data/")]
+    return [key for key in open_store(scope.location).keys("") if key.startswith("_change_data/")]
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ from lakewarden.delta.reading.history import history
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import Conflict, Corrupt, LakewardenError, NotFound
 from lakewarden.storage.meter import metered
-from lakewarden.storage.objects import Missing, keys_of
+from lakewarden.storage.objects import Missing
 from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import alone
 from tests.delta.scopes import APP, PEOPLE, by, flush, hot, opened, paths, people, rows_of, table_of, target
@@ -79,7 +79,7 @@ def test_a_fence_in_a_bucket(scope: ScopeTarget) -> None:
     stale = opened(scope)
     assert alone(fence(scope, by("CL-1"))) == 1
     assert rows_of(scope) == []
-    assert all(name.startswith("_delta_log/") for name in keys_of(open_store(scope.location)))
+    assert all(name.startswith("_delta_log/") for name in open_store(scope.location).keys(""))
     with pytest.raises(Conflict):
         alone(stale.commit(hot(PEOPLE, people(2), 1), 1))
 

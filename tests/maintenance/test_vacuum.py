@@ -20,7 +20,6 @@ from lakewarden.maintenance.restore import RestoreOptions
 from lakewarden.maintenance.restore.scope import plan_restore, run_restore
 from lakewarden.maintenance.vacuum import VacuumOptions
 from lakewarden.maintenance.vacuum.scope import plan_vacuum, run_vacuum
-from lakewarden.storage.objects import keys_of
 from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import alone
 from tests.delta.scopes import flush, paths, people, rows_of, table_of, target
@@ -83,7 +82,7 @@ def test_dead_files_go_after_the_retention(tmp_path: Path) -> None:
 
 
 def _change_files(scope: ScopeTarget) -> set[str]:
-    return {key for key in keys_of(open_store(scope.location)) if key.startswith("_change_data/")}
+    return {key for key in open_store(scope.location).keys("") if key.startswith("_change_data/")}
 
 
 def test_change_files_go_with_the_versions_that_they_lead_from(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 from lakewarden.base.clock import random_id
 from lakewarden.base.connection import Location
 from lakewarden.errors import InvalidArgument
-from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore, keys_of
+from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore
 from lakewarden.storage.open import open_store
 
 Open = Callable[[str], ObjectStore]
@@ -39,7 +39,7 @@ def store(open_below: Open) -> ObjectStore:
 
 
 def keys(store: ObjectStore, prefix: str) -> list[str]:
-    return keys_of(store, prefix)
+    return [*store.keys(prefix)]
 
 
 def test_a_created_object_is_read_and_listed(store: ObjectStore) -> None:

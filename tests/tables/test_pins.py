@@ -18,7 +18,6 @@ from lakewarden.delta.commit_log.actions import CommitChange
 from lakewarden.delta.commit_log.stamp import CommitStamp
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import Conflict, InvalidArgument, LakewardenError, NotFound
-from lakewarden.storage.objects import keys_of
 from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import alone
 from lakewarden.tables.pins import Pin
@@ -130,7 +129,7 @@ class World:
 
     def _files(self) -> set[str]:
         """Without the commits that a vacuum makes, and the manifest."""
-        names = set(keys_of(open_store(self.target.location)))
+        names = set(open_store(self.target.location).keys())
         return {name for name in names if name.endswith(".parquet") or "_delta_log" in name}
 
 

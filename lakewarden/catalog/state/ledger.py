@@ -17,6 +17,7 @@ from typing import Literal, TypeVar
 
 import msgspec
 
+from lakewarden.base.exact_json import kept_as
 from lakewarden.catalog.state import ledger_runs
 from lakewarden.catalog.state.ledger_runs import KnownObject, Records, RunName
 from lakewarden.errors import Conflict, Corrupt
@@ -97,10 +98,7 @@ def decode(data: bytes, name: str) -> Entry:
     Raises:
         Corrupt: they are no entry, or one of a newer format.
     """
-    try:
-        found = msgspec.json.decode(data, type=_Tagged)
-    except (msgspec.DecodeError, ValueError) as error:
-        raise Corrupt(f"{name} is not an entry of a ledger: {error}") from error
+    found = kept_as(_Tagged, data, f"{name} is not an entry of a ledger")
     entry = found.batch or found.attempt
     if entry is None or entry.format != FORMAT:
         raise Corrupt(f"{name} is not an entry of a ledger of format {FORMAT}")

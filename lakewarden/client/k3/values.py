@@ -7,12 +7,13 @@ import binascii
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from decimal import Decimal
 
 from sqlglot import exp
 
 from lakewarden.base import exact_json
+from lakewarden.base.clock import from_micros
 from lakewarden.base.json_values import NOT_FINITE, Json
 from lakewarden.catalog.column_values import convert
 from lakewarden.catalog.model import SchemaColumn, TableSchema
@@ -26,7 +27,6 @@ _EXACT = 1 << 53
 """JSON readers keep whole numbers exact up to here; those beyond go as text."""
 _DIGITS = re.compile("-?[0-9]+")
 _CAST = frozenset({"DECIMAL", "FLOAT", "DOUBLE"})
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def native_rows(schema: TableSchema, rows: Sequence[Row | str]) -> list[dict[str, object]]:
@@ -163,7 +163,7 @@ def _moment(value: object) -> object:
         return text
     if isinstance(text, (float, Decimal, bool)):
         raise ValueError("a timestamp is whole microseconds since the epoch")
-    return _EPOCH + timedelta(microseconds=int(text)) if isinstance(text, (str, int)) else text
+    return from_micros(int(text)) if isinstance(text, (str, int)) else text
 
 
 def _document(value: object) -> object:

@@ -4,7 +4,7 @@ No `from __future__ import annotations`: Dagster reads the config class from the
 """
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Literal
 
 import dagster as dg
@@ -29,6 +29,7 @@ from lakewarden.dagster.jobs.forms import (
 )
 from lakewarden.dagster.jobs.runs import RETRIES, TABLE, declined, job_of, job_of_table, job_tags, subject_tags, tag_run
 from lakewarden.dagster.mount import Mount
+from lakewarden.delta.past import parse_moment
 from lakewarden.errors import InvalidArgument
 from lakewarden.maintenance.request import new_request
 from lakewarden.tables.warehouse import cold_tables
@@ -50,21 +51,9 @@ class ToTimestamp(dg.Config):
     timestamp: str = Field(description="The time in ISO 8601, such as 2026-11-21T08:30:00Z; without an offset it is UTC.")
 
 
-def moment(text: str) -> datetime:
-    """A time as people write it into a form; without an offset it is UTC.
-
-    Raises:
-        InvalidArgument: not a time. The launchpad cannot check it: Dagster checks constraints when the run has started.
-    """
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError as error:
-        raise InvalidArgument(f"timestamp {text!r} is not a time: write it as 2026-11-21T08:30:00Z") from error
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
-
-
 _NO_TARGET = ToTimestamp(timestamp="")
-"""What the form has until somebody fills it in: a plan needs no other."""
+"""What the form has until somebody fills it in: a plan needs no other. The launchpad checks no time: Dagster checks constraints
+when the run has started."""
 
 
 @takes_options("restore")
@@ -103,7 +92,7 @@ def _run(lake: Lakehouse, config: RestoreConfig) -> list[ScopeReport]:
         check_plan(config.plan, dry_run=config.dry_run)
         return lake.apply(config.plan, only=planned_restore(lake, config.plan, TableName.parse(config.table), config.user))
     version = target.version if isinstance(target, ToVersion) else None
-    timestamp = moment(target.timestamp) if isinstance(target, ToTimestamp) else None
+    timestamp = parse_moment(target.timestamp) if isinstance(target, ToTimestamp) else None
     options = {**option_values(config, "restore"), "version": version, "timestamp": timestamp}
     return run_or_apply(lake, "restore", (config.table,), options, dry_run=config.dry_run, plan=config.plan)
 
@@ -179,7 +168,7 @@ def parse_target(to: object) -> tuple[int | None, datetime | None]:
     if text.isdecimal():
         return int(text), None
     try:
-        return None, moment(text)
+        return None, parse_moment(text)
     except InvalidArgument as error:
         raise InvalidArgument(
             f"to: {text!r} is neither a version, such as 3, nor a time, such as 2026-11-21T08:30:00Z"

@@ -28,7 +28,7 @@ from lakewarden.delta.commit_log.version import MOST_KEPT, Snapshot
 from lakewarden.delta.parquet.files import DataFile
 from lakewarden.delta.replay.log_objects import LOG, commit_name, leading_version
 from lakewarden.storage.location import local_path
-from lakewarden.storage.objects import Missing, ObjectStore, keys_of
+from lakewarden.storage.objects import Missing, ObjectStore
 from lakewarden.storage.open import open_store
 
 NAME = "manifest.json"
@@ -134,7 +134,7 @@ def _keeps_its_log(kept: Snapshot) -> bool:
 
 def _is_last(store: ObjectStore, version: int) -> bool:
     """Whether one listing shows that version as the last. What removes a log leaves a checkpoint above it until the end."""
-    names = keys_of(store, LOG)
+    names = store.keys(LOG)
     above = any((leading_version(name) or 0) > version for name in names)
     return commit_name(version) in names and not above
 

@@ -21,7 +21,7 @@ from lakewarden.delta.replay.paths import OutsideTable, check_inside, key_of, ro
 from lakewarden.delta.replay.vectors import vector_key
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import Conflict, Corrupt
-from lakewarden.storage.objects import Missing, ObjectStore, keys_of
+from lakewarden.storage.objects import Missing, ObjectStore
 from lakewarden.storage.open import open_store
 
 _FILES = "_files"
@@ -52,7 +52,7 @@ def copy_table(table: ScopeTable, target: ObjectStore, folder: str, reach: Reach
     log, named = _history(location, table.version)
     copied = []
     # the log last: a reader never sees files that are not there yet
-    for path in [*sorted(live | named), *keys_of(store, _FILES), *log]:
+    for path in [*sorted(live | named), *store.keys(_FILES), *log]:
         try:
             data = store.get(check_inside(path, path, location.uri))
         except Missing:

@@ -23,7 +23,7 @@ from lakewarden.delta.scope import begun_anew, open_place
 from lakewarden.delta.table import ScopeTable, check_whole
 from lakewarden.errors import Conflict, Corrupt
 from lakewarden.storage.disk import remove_all_leftovers, remove_emptied_directories
-from lakewarden.storage.objects import ObjectStore, keys_of
+from lakewarden.storage.objects import ObjectStore
 from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import Steps
 
@@ -43,7 +43,7 @@ def fence(target: ScopeTarget, by: Committer) -> Steps[int | None]:
             return None
         if other := begun_anew(table, target):
             raise TooLate(f"{target.uri} has rows of another table by now ({other}); if they were copied there, remove them")
-        names = keys_of(store)
+        names = store.keys()
         with may_lose():
             version = yield from _emptied(table, target, by)
             _clear(store, names, version, by)
@@ -72,7 +72,7 @@ def fence_settled(target: ScopeTarget, watermark: int, by: Committer, still: Sti
 
 def _settled(
     target: ScopeTarget, store: ObjectStore, watermark: int, by: Committer, still: Still
-) -> Steps[tuple[int, list[str]]]:
+) -> Steps[tuple[int, Sequence[str]]]:
     """The fence's version, and what was there before it: listed after the table was opened, so that whatever was committed
     in between refuses the fence."""
     try:
@@ -81,14 +81,14 @@ def _settled(
         if table is not None:
             known = table.watermark(target.app_id)
             settled = watermark if known is None else max(known, watermark)
-            names = keys_of(store)
+            names = store.keys()
             still()
             return (yield from _emptied(table, target, by, ERASE, (target.app_id, settled))), names
     except Corrupt:
         still()
-        store.delete(keys_of(store))
+        store.delete(store.keys())
         remove_all_leftovers(store.uri)
-    names = keys_of(store)
+    names = store.keys()
     stamp = CommitStamp(by.job_id, ERASE)
     yield from create_table(target, CommitChange(stamp, {target.app_id: watermark}), since=by.since, now=by.clock())
     yield target.uri
@@ -125,7 +125,7 @@ def _clear(store: ObjectStore, names: Sequence[str], fence_version: int, by: Com
     remove_emptied_directories(store.uri, data)
     remove_all_leftovers(store.uri)
     check_held("the fence's end", by.since, by.clock())
-    log = keys_of(store, LOG)
+    log = store.keys(LOG)
     older = [name for name in log if (version := leading_version(name)) is not None and version < fence_version]
     for name in older:
         if name.endswith(".json"):

@@ -16,7 +16,7 @@ from lakewarden.delta.scope import existing_table
 from lakewarden.delta.table import ScopeTable
 from lakewarden.delta.timeline import DatedLog, LogEntry, Timeline, entry_of, read_timeline, walk
 from lakewarden.errors import Corrupt, LakewardenError, NotFound
-from lakewarden.storage.objects import Missing, ObjectStore, keys_of
+from lakewarden.storage.objects import Missing, ObjectStore
 from lakewarden.storage.open import open_store
 
 _AT_ONCE = 16
@@ -96,7 +96,7 @@ def check_files(target: ScopeTarget, table: ScopeTable) -> None:
         NotFound: some of them are no longer there, and newer versions have replaced them.
     """
     newest = existing_table(target)
-    lost = missing(table.files(), frozenset(keys_of(open_store(target.location))))
+    lost = missing(table.files(), frozenset(open_store(target.location).keys()))
     if lost and table.version < newest.version:
         raise gone(target, newest, f"{len(lost)} of the files of version {table.version} are missing")
 

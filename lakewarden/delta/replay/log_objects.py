@@ -13,7 +13,7 @@ from lakewarden.base.connection import Location
 from lakewarden.delta.replay.paths import check_inside
 from lakewarden.errors import Unsupported
 from lakewarden.storage.location import local_path
-from lakewarden.storage.objects import Missing, ObjectStore, keys_of
+from lakewarden.storage.objects import Missing, ObjectStore
 from lakewarden.storage.open import open_store
 
 # Which objects of a Delta log make a version: a checkpoint, and the commits behind it.
@@ -174,7 +174,7 @@ class LogObjects:
 
     def files(self) -> LogFiles:
         """One listing."""
-        return LogFiles.of(keys_of(self.store, LOG))
+        return LogFiles.of(self.store.keys(LOG))
 
     def pointer(self) -> Pointer | None:
         """None where it is not there; empty where it is no JSON object."""

@@ -11,7 +11,6 @@ from lakewarden.catalog.model import Catalog, Table
 from lakewarden.catalog.state.erasures import ErasureRequest, is_requested
 from lakewarden.errors import InvalidArgument, NotFound
 from lakewarden.maintenance.verify.search import ErasureSearch, SearchResult, Suspect, search
-from lakewarden.storage.objects import keys_of
 from lakewarden.storage.open import open_store
 from lakewarden.storage.paths import check_user
 from lakewarden.tables.warehouse import Warehouse, find_table
@@ -117,5 +116,5 @@ def _traces(warehouse: Warehouse, user: str) -> Iterator[bool]:
         yield can(table.type, "cold tier") and bool(_files(warehouse, catalog, table, user))
 
 
-def _files(warehouse: Warehouse, catalog: Catalog, table: Table, user: str) -> list[str]:
-    return keys_of(open_store(warehouse.location_of(catalog, table, user)))
+def _files(warehouse: Warehouse, catalog: Catalog, table: Table, user: str) -> Sequence[str]:
+    return open_store(warehouse.location_of(catalog, table, user)).keys()

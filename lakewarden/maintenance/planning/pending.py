@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any, overload
 
 import numpy as np
@@ -12,14 +12,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from lakewarden.base.arrays import numbers, texts
-from lakewarden.base.clock import CLOCKS_DIFFER, is_ahead, to_micros
+from lakewarden.base.clock import CLOCKS_DIFFER, from_micros, is_ahead, to_micros
 from lakewarden.base.quantities import lasting
 from lakewarden.base.scope import Scope, TableName
 from lakewarden.catalog.model import Catalog, FlushPolicy, Table
 from lakewarden.log.view import LogView
 from lakewarden.tables.warehouse import Warehouse, cold_tables
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +73,7 @@ class PendingScopes(Sequence[ScopeBacklog]):
     def __iter__(self) -> Iterator[ScopeBacklog]:
         columns = (each.tolist() for each in (self.which, self.rows, self.bytes, self.oldest))
         for user, which, rows, size, oldest in zip(self.users.to_pylist(), *columns, strict=True):
-            yield ScopeBacklog(self.tables[which].name, user or None, rows, size, _moment(oldest))
+            yield ScopeBacklog(self.tables[which].name, user or None, rows, size, from_micros(oldest))
 
     @overload
     def __getitem__(self, index: int) -> ScopeBacklog: ...
@@ -172,7 +170,3 @@ def _label(table: Table) -> str:
 
 def _joined(parts: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
     return np.concatenate([np.empty(0, np.int64), *parts])
-
-
-def _moment(micros: int) -> datetime:
-    return _EPOCH + timedelta(microseconds=micros)

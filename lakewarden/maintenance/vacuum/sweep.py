@@ -32,7 +32,7 @@ from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import Conflict, LakewardenError, NoBucket
 from lakewarden.storage.disk import remove_empty_directories, remove_leftovers
 from lakewarden.storage.location import overlaps
-from lakewarden.storage.objects import ObjectStore, keys_of
+from lakewarden.storage.objects import ObjectStore
 from lakewarden.storage.open import open_store
 from lakewarden.storage.owner import RECENT_SECONDS, confirm
 from lakewarden.storage.steps import Steps, together
@@ -257,7 +257,7 @@ def sweep_fence(location: Location, before: datetime, by: Committer, still: Stil
 def _remove(location: Location, version: int, old: list[str], reach: Reach) -> None:
     store = open_store(location)
     last = checkpoint_name(version)
-    store.delete(name for name in sorted({*old, *keys_of(store, LOG)}) if name != last)
+    store.delete(name for name in sorted({*old, *store.keys(LOG)}) if name != last)
     reach("sweep:emptied")
     store.delete([last])
     remove_empty_directories(location.uri)

@@ -9,6 +9,7 @@ from typing import Final, Literal
 
 import pyarrow as pa
 
+from lakewarden.base.clock import from_micros, to_micros
 from lakewarden.catalog.model import Table, TableSchema
 from lakewarden.delta.parquet import files as data_files
 from lakewarden.errors import InvalidArgument
@@ -55,8 +56,6 @@ def typed(rows: pa.Table, types: pa.Array[pa.StringScalar] | str, schema: pa.Sch
 # Where a change feed begins: `full`, `latest`, `timestamp:…` or `seq:…`.
 Kind = Literal["full", "latest", "timestamp", "seq"]
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
 
 @dataclass(frozen=True)
 class Start:
@@ -101,9 +100,9 @@ def first_after(trail: Trail, ranges: Sequence[RowRange], where: Start, now: dat
         InvalidArgument: changes of that moment are no longer kept; the message names the earliest moment that works.
     """
     kept = [each for each in ranges if each.first_seq > trail.forgotten]
-    earliest = min([each.stored_at for each in kept] + [_micros(now - timedelta(seconds=retention_seconds))])
+    earliest = min([each.stored_at for each in kept] + [to_micros(now - timedelta(seconds=retention_seconds))])
     if 0 < where.at < earliest and trail.forgotten > NOTHING:
-        moment = (_EPOCH + timedelta(microseconds=earliest)).isoformat(timespec="milliseconds")
+        moment = from_micros(earliest).isoformat(timespec="milliseconds")
         raise InvalidArgument(f"changes of that time are no longer kept (log.retention_seconds): start at timestamp:{moment}")
     first = next((each.first_seq for each in kept if each.stored_at >= where.at), None)
     if first is None:
@@ -120,8 +119,4 @@ def _moment(text: str) -> int:
         moment = datetime.fromisoformat(text)
     except ValueError as error:
         raise InvalidArgument(f"timestamp {text!r}: give milliseconds since 1970, or a moment as 2026-11-23T10:00:00Z") from error
-    return _micros(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
-
-
-def _micros(moment: datetime) -> int:
-    return (moment - _EPOCH) // timedelta(microseconds=1)
+    return to_micros(moment if moment.tzinfo else moment.replace(tzinfo=UTC))

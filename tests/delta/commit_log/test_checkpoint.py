@@ -16,7 +16,6 @@ from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.commit_log.checkpoint import is_due, write_checkpoint
 from lakewarden.delta.lifecycle.fence import fence
 from lakewarden.delta.replay.log_objects import LAST_CHECKPOINT, checkpoint_name, commit_name
-from lakewarden.storage.objects import keys_of
 from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import alone
 from tests.delta.scopes import APP, by, flush, people, rows_of, table_of, target
@@ -96,9 +95,9 @@ def test_a_later_checkpoint_stays(tmp_path: Path) -> None:
     scope = target(tmp_path / "t")
     _flushed(scope, range(4))
     assert alone(fence(scope, by("CL-1"))) == 4
-    names = keys_of(open_store(scope.location))
+    names = open_store(scope.location).keys()
     write_checkpoint(scope.location, 3)
-    assert keys_of(open_store(scope.location)) == names
+    assert open_store(scope.location).keys() == names
 
 
 def test_one_that_came_behind_a_fence_is_removed_again(tmp_path: Path) -> None:
@@ -113,7 +112,7 @@ def test_one_that_came_behind_a_fence_is_removed_again(tmp_path: Path) -> None:
 
     flush(scope, people(1, name="secret"), first_seq=16, reach=fenced_before_its_checkpoint)
     assert (rows_of(scope), table_of(scope).version) == ([], 9)
-    assert not any(b"secret" in store.get(name) for name in keys_of(store))
+    assert not any(b"secret" in store.get(name) for name in store.keys(""))
 
 
 @pytest.mark.parametrize("lacking", ["room", "checkpoint"])

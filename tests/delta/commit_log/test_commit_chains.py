@@ -20,7 +20,6 @@ from lakewarden.delta.commit_log.commit_chains import CommitChains
 from lakewarden.delta.lifecycle import create
 from lakewarden.delta.replay.log_objects import LAST_CHECKPOINT, checkpoint_name, commit_name
 from lakewarden.storage.meter import metered
-from lakewarden.storage.objects import keys_of
 from lakewarden.storage.open import open_store
 from tests.delta.scopes import flush, people, rows_of, target
 from tests.fixtures.minio import MinioServer
@@ -82,7 +81,7 @@ def test_a_log_that_was_begun_again_has_none_of_the_commits_before(scope: ScopeT
     process("a")
     _flushed(scope, range(4), "before")
     store = open_store(scope.location)
-    store.delete(keys_of(store))
+    store.delete(store.keys())
     process("b")
     _flushed(scope, range(3 + later), "after")
     process("a")
