@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
 
 from lakewarden.base.clock import NewId, random_id, system_clock
@@ -215,26 +215,18 @@ class LockFactory:
         return CatalogLock(store, turns_of(self.settings.kind, self.state_uri), self.settings)
 
 
+@dataclass(eq=False)
 class CatalogLock:
     """Locks of one warehouse. Safe for threads. `with` closes it."""
 
-    def __init__(
-        self,
-        catalog: CatalogStore,
-        turns: NamedTurns,
-        settings: LockSettings,
-        *,
-        new_id: NewId = random_id,
-        monotonic: Callable[[], float] = time.monotonic,
-        pause: Callable[[float], None] = time.sleep,
-    ) -> None:
-        self._catalog = catalog
-        self._turns = turns
-        self._settings = settings
-        self._new_id = new_id
-        self._monotonic = monotonic
-        self._pause = pause
-        self._closed = False
+    catalog: CatalogStore
+    turns: NamedTurns
+    settings: LockSettings
+    _: KW_ONLY
+    new_id: NewId = random_id
+    monotonic: Callable[[], float] = time.monotonic
+    pause: Callable[[float], None] = time.sleep
+    _closed: bool = False
 
     def __enter__(self) -> CatalogLock:
         return self
@@ -267,34 +259,34 @@ class CatalogLock:
         if self._closed:
             raise FailedPrecondition(f"cannot lock {database}.{table}: this lock was closed; its factory creates another one")
         name = f"{database}.{table}"
-        until = self._monotonic() + self._settings.acquire_seconds
-        with self._turns.turn(name, self._settings.acquire_seconds):
+        until = self.monotonic() + self.settings.acquire_seconds
+        with self.turns.turn(name, self.settings.acquire_seconds):
             lease = self._acquire(name, until)
-            with renewing(name, lease.seconds, lambda: self._catalog.change(renew(lease))):
+            with renewing(name, lease.seconds, lambda: self.catalog.change(renew(lease))):
                 try:
                     yield lease
                 except BaseException:
                     with suppress(Conflict, StorageUnavailable):  # the error of the work says more
-                        self._catalog.change(give_back(lease))
+                        self.catalog.change(give_back(lease))
                     raise
-            self._catalog.change(give_back(lease))
+            self.catalog.change(give_back(lease))
 
     def _acquire(self, name: str, until: float) -> Lease:
         """Takes the lease once it is free, or once its holder has not renewed it for its whole duration."""
-        owner, pause = self._new_id(), _FIRST_PAUSE
-        watch = LeaseWatch(self._catalog, name, self._monotonic)
+        owner, pause = self.new_id(), _FIRST_PAUSE
+        watch = LeaseWatch(self.catalog, name, self.monotonic)
         while True:
             held = watch.look()
             # With an exclusive turn no other process can be at work: a lease that still stands was left by a dead one
             # (docs/decisions/0013-leases-in-the-catalog.md).
-            if self._turns.exclusive or watch.is_free:
+            if self.turns.exclusive or watch.is_free:
                 with suppress(Conflict):
-                    return self._catalog.change(grant(name, owner, self._settings.lease_seconds, held)).leases[name]
-            if self._monotonic() >= until:
+                    return self.catalog.change(grant(name, owner, self.settings.lease_seconds, held)).leases[name]
+            if self.monotonic() >= until:
                 holder = held.owner if held else "another waiting process"
                 raise Conflict(
-                    f"could not lock {name} within {self._settings.acquire_seconds:g} seconds: {holder} holds it; try again"
+                    f"could not lock {name} within {self.settings.acquire_seconds:g} seconds: {holder} holds it; try again"
                 )
-            self._pause(min(pause, max(0.0, until - self._monotonic())))
+            self.pause(min(pause, max(0.0, until - self.monotonic())))
             # Never longer than a third of the lease: a look has to see each renewal, or a living lease would seem quiet.
-            pause = min(2 * pause, _LONGEST_PAUSE, self._settings.lease_seconds / 3)
+            pause = min(2 * pause, _LONGEST_PAUSE, self.settings.lease_seconds / 3)

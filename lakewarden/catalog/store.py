@@ -12,7 +12,7 @@ import json
 import time
 import types
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, Field, dataclass, fields, is_dataclass, replace
+from dataclasses import KW_ONLY, MISSING, Field, dataclass, fields, is_dataclass, replace
 from datetime import datetime
 from functools import lru_cache
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -162,6 +162,7 @@ _RECENT = 1.0
 """Seconds. What every write asks of the catalog must not cost it a request."""
 
 
+@dataclass(eq=False)
 class CatalogStore:
     """Reads and changes the catalog of one warehouse; `store` is rooted at its `_lakewarden/`. Safe for threads.
 
@@ -169,24 +170,15 @@ class CatalogStore:
         founded: the warehouse has a first version. Else it is made of nothing, by the first change.
     """
 
-    def __init__(
-        self,
-        store: ObjectStore,
-        clock: Clock,
-        new_id: NewId = random_id,
-        *,
-        founded: bool = False,
-        pause: Callable[[float], None] = time.sleep,
-        monotonic: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._store = store
-        self._clock = clock
-        self._new_id = new_id
-        self._founded = founded
-        self._pause = pause
-        self._monotonic = monotonic
-        self._last: tuple[StoredObject, CatalogVersion] | None = None
-        self._looked_at = -_RECENT
+    store: ObjectStore
+    clock: Clock
+    new_id: NewId = random_id
+    _: KW_ONLY
+    founded: bool = False
+    pause: Callable[[float], None] = time.sleep
+    monotonic: Callable[[], float] = time.monotonic
+    _last: tuple[StoredObject, CatalogVersion] | None = None
+    _looked_at: float = -_RECENT
 
     def read(self) -> Catalog:
         """The newest version.
@@ -203,7 +195,7 @@ class CatalogStore:
         Raises:
             Corrupt: it cannot be read.
         """
-        if self._last is not None and self._monotonic() - self._looked_at < _RECENT:
+        if self._last is not None and self.monotonic() - self._looked_at < _RECENT:
             return self._last[1].catalog
         return self.read()
 
@@ -222,7 +214,7 @@ class CatalogStore:
             StorageUnavailable: the store failed; the change may have happened.
             Whatever the change itself raises; nothing was changed then.
         """
-        attempts = Attempts(40, f"the catalog in {self._store.uri} changed", "under this change", "nothing is done")
+        attempts = Attempts(40, f"the catalog in {self.store.uri} changed", "under this change", "nothing is done")
         while attempts.next():
             before = self._newest()
             after = change(before.catalog)
@@ -232,20 +224,20 @@ class CatalogStore:
             if made is not None:
                 return made
             # By chance and growing, so that those who lost the same race do not meet again.
-            self._pause(self._spread() * min(_LONGEST_PAUSE, 0.002 * 2 ** (attempts.made - 1)))
+            self.pause(self._spread() * min(_LONGEST_PAUSE, 0.002 * 2 ** (attempts.made - 1)))
 
     def _spread(self) -> float:
         """From 0 to 1, another for everyone who races."""
-        return int(self._new_id()[-4:], 16) / 0xFFFF
+        return int(self.new_id()[-4:], 16) / 0xFFFF
 
     def _create(self, before: CatalogVersion, after: Catalog) -> Catalog | None:
         """The version with the change; None if another one came first."""
-        write = self._new_id()
+        write = self.new_id()
         version = before.catalog.version + 1
         # With the writes before: who sees only a later version can still tell whether this one is among those it follows.
-        written = CatalogVersion(replace(after, version=version), (*before.writes[1 - _LINEAGE :], write), self._clock())
+        written = CatalogVersion(replace(after, version=version), (*before.writes[1 - _LINEAGE :], write), self.clock())
         try:
-            self._store.create(_key(version), encode(written))
+            self.store.create(_key(version), encode(written))
         except AlreadyThere:
             pass  # by another, or by this very put, repeated below us after its answer was lost
         except NotDurable:
@@ -263,7 +255,7 @@ class CatalogStore:
         # Too many versions since: neither yes nor no can be proved.
         if counted is None:
             raise Conflict(
-                f"the catalog in {self._store.uri} went on from version {version} to {newest.catalog.version} under this change, "
+                f"the catalog in {self.store.uri} went on from version {version} to {newest.catalog.version} under this change, "
                 "and whether it was done is not known: look, and try again"
             )
         # Every sixteenth change, so that pruning costs most changes no request.
@@ -276,15 +268,15 @@ class CatalogStore:
 
     def _newest(self) -> CatalogVersion:
         while True:
-            now = self._monotonic()
-            versions = self._store.list(_PREFIX)
+            now = self.monotonic()
+            versions = self.store.list(_PREFIX)
             known = self._last
             if not versions and known is None:
-                if self._founded:
-                    raise Corrupt(f"the catalog in {self._store.uri} is gone: put {_PREFIX}/ back from a backup")
+                if self.founded:
+                    raise Corrupt(f"the catalog in {self.store.uri} is gone: put {_PREFIX}/ back from a backup")
                 return CatalogVersion(first_catalog(), (), None)
             if not versions:
-                raise StorageUnavailable(f"the catalog in {self._store.uri} was there before, and is not: is its disk mounted?")
+                raise StorageUnavailable(f"the catalog in {self.store.uri} was there before, and is not: is its disk mounted?")
             try:
                 # The listing's line (key, size, time) is compared: a number that was pruned may have come again.
                 written = known[1] if known is not None and known[0] == versions[0] else self._decoded(versions[0])
@@ -299,8 +291,8 @@ class CatalogStore:
             self._last, self._looked_at = (stored, written), now
 
     def _decoded(self, version: StoredObject) -> CatalogVersion:
-        name = f"{self._store.uri}/{version.key}"
-        written = decode(self._store.get(version.key), name)
+        name = f"{self.store.uri}/{version.key}"
+        written = decode(self.store.get(version.key), name)
         # An object that was copied over another's name is whole by its checksum.
         if _key(written.catalog.version) != version.key:
             raise Corrupt(f"{name} holds version {written.catalog.version}, which is not its name")
@@ -308,7 +300,7 @@ class CatalogStore:
 
     def _prune(self, newest: int) -> None:
         oldest_kept = _key(max(0, newest - _KEPT))
-        self._store.delete([stored.key for stored in self._store.list(_PREFIX) if stored.key > oldest_kept])
+        self.store.delete([stored.key for stored in self.store.list(_PREFIX) if stored.key > oldest_kept])
 
 
 def _holds(newest: CatalogVersion, version: int, write: str) -> bool | None:

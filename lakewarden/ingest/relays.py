@@ -111,25 +111,19 @@ class _Watch:
             self.opened.pop_all().close()
 
 
+@dataclass(eq=False)
 class BackgroundRelays:
     """Relays that may publish beside those of other processes; `close` closes the publishers. For one thread."""
 
-    def __init__(
-        self,
-        tables: Callable[[], Iterable[Table]],
-        open_: Callable[[Table], AbstractContextManager[Looking]],
-        status: Callable[[Table], RelayReport],
-        monotonic: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._tables = tables
-        self._open = open_
-        self._status = status
-        self._monotonic = monotonic
-        self._watched: dict[str, _Watch] = {}
+    tables: Callable[[], Iterable[Table]]
+    open: Callable[[Table], AbstractContextManager[Looking]]
+    status: Callable[[Table], RelayReport]
+    monotonic: Callable[[], float] = time.monotonic
+    _watched: dict[str, _Watch] = field(default_factory=dict)
 
     def look(self) -> list[RelayOutcome]:
         """Publishes what is due. Returns what was published, and errors that are new: what failed is retried."""
-        tables = {table.id: table for table in self._tables()}
+        tables = {table.id: table for table in self.tables()}
         for gone in self._watched.keys() - tables.keys():
             self._watched.pop(gone).close()
         found = [self._look(table, self._watched.setdefault(id_, _Watch())) for id_, table in tables.items()]
@@ -139,14 +133,14 @@ class BackgroundRelays:
         """Seconds until there is something to look at."""
         if not self._watched:
             return NO_TOPIC_SECONDS
-        return max(0.0, min(each.next_look for each in self._watched.values()) - self._monotonic())
+        return max(0.0, min(each.next_look for each in self._watched.values()) - self.monotonic())
 
     def close(self) -> None:
         while self._watched:
             self._watched.popitem()[1].close()
 
     def _look(self, table: Table, watch: _Watch) -> RelayOutcome | None:
-        now = self._monotonic()
+        now = self.monotonic()
         if now < watch.next_look:
             return None
         try:
@@ -167,14 +161,14 @@ class BackgroundRelays:
         return watch.relay.look()
 
     def _stand_by(self, table: Table, watch: _Watch, now: float) -> RelayReport:
-        report = self._status(table)
+        report = self.status(table)
         if not report.lag or report.seq != watch.seq or watch.still_since is None:
             watch.seq, watch.still_since = report.seq, now if report.lag else None
             return report
         if now - watch.still_since < STILL_SECONDS:
             return report
         with ExitStack() as opening:
-            watch.relay = opening.enter_context(self._open(table))
+            watch.relay = opening.enter_context(self.open(table))
             watch.opened = opening.pop_all()
         return self._publish(watch)
 

@@ -95,7 +95,7 @@ def test_fl_053_the_catalog_gives_the_lock(lake: Lakehouse) -> None:
 
 def test_fl_054_the_factory_works_in_another_process(lake: Lakehouse) -> None:
     factory: LockFactory = pickle.loads(pickle.dumps(lake.warehouse.locks))
-    assert isinstance(factory.create()._catalog, CatalogStore)
+    assert isinstance(factory.create().catalog, CatalogStore)
     assert factory.create().run_with_lock("n", "e54", system_clock) is not None
 
 
