@@ -9,9 +9,10 @@ search finds nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 
 from lakewarden.base.clock import CarriedClock, to_millis
 from lakewarden.base.connection import Location
@@ -100,6 +101,9 @@ class _Tally:
     def note(self, counts: Counts) -> None:
         self.erasure = self._erasures.note(self.erasure, self._job_id, counts)
 
+    def at_least(self, name: str, count: int) -> None:
+        self.note(replace(self.counts, **{name: max(getattr(self.counts, name), count)}))
+
 
 def erase(
     warehouse: Warehouse, run: Run, jobs: JobLog, request: ErasureRequest, job_id: str, *, reach: Reach = no_faults
@@ -132,15 +136,7 @@ def erase(
     # First closed, then fenced: the fence's watermark has to be above every row that the user can still write.
     scopes = [_closed(warehouse, catalog, table, user, tally) for table in tables]
     reach("erase:closed")
-    # The commit that hides the user's rows in files and log at once; everything after it removes what no reader is shown
-    # (docs/decisions/0104-an-erasure-hides-a-scope-at-once.md).
-    _fence(warehouse, run, scopes, job_id, mark)
-    before = [place for scope in scopes for place in places_elsewhere(warehouse, catalog, scope.table, scope.target)]
-    for place in before:
-        clear(place)
-    # The fences are on the disk before they are noted, and before rows leave the log.
-    sync({warehouse.uri, *(warehouse.base(storage) for storage in catalog.storages.values())})
-    note_fences(warehouse, [scope.target for scope in scopes if scope.had], job_id)
+    before = _hidden(warehouse, run, catalog, scopes, job_id, mark)
     reach("erase:fenced")
     for table in tables:
         # Behind the fence: in the other order an interrupted erasure would show older versions of rows
@@ -152,13 +148,9 @@ def erase(
     exports, gone = _remove_exports(warehouse, mark, {str(table.name) for table in tables}, tally)
     _hide(warehouse, jobs, request, {str(table.name) for table in tables}, tally)
     reach("erase:forgotten")
-    own = [Location(warehouse.state.uri), *(Location(record.target) for record in exports)]
     buckets = [place for place in before if place.uri.startswith("s3://")]  # without them, old versions are not searched for
-    places = [*own, *(scope.target.location for scope in scopes), *buckets]
-    for root in {*(place.uri for place in places), *map(warehouse.base, catalog.storages.values())}:
-        remove_leftovers(root)
-    uploads = remove_uploads(places, _uploads_removed(tally))
-    versions = remove_old_versions(places, _old_versions_removed(tally))
+    own = [Location(warehouse.state.uri), *(Location(record.target) for record in exports)]
+    uploads, versions = _swept(warehouse, catalog, [*own, *(scope.target.location for scope in scopes), *buckets], tally)
     reach("erase:removed")
     exported = tuple(record.target for record in exports)
     what = what_to_search(warehouse, catalog, tables, request, mark, exported, versions=not versions)
@@ -172,14 +164,7 @@ def erase(
     reach("erase:certified")
     if searched.findings:
         raise _left(searched)
-    if not request.tables:
-        # Before the user is opened: a job that began before and ends later looks here for whether to hide the id.
-        warehouse.erasures.remember(mark, warehouse.clock())
-    for table in tables:
-        # Only now: everything that could still write rows of before is refused by position from here on.
-        warehouse.log(table).open_user(mark)
-    # Last: until here, a crash leaves an erasure that can be continued.
-    warehouse.erasures.end(tally.erasure)
+    _open(warehouse, request, tables, tally.erasure)
     return certificate
 
 
@@ -245,6 +230,24 @@ def _closed(warehouse: Warehouse, catalog: Catalog, table: Table, user: str, tal
     return _Scope(table, target, upto, had)
 
 
+def _hidden(warehouse: Warehouse, run: Run, catalog: Catalog, scopes: Sequence[_Scope], job_id: str, mark: str) -> list[Location]:
+    """Fences the scopes. Returns where else they may have been, which is cleared.
+
+    Raises:
+        Conflict: some scopes could not be emptied.
+    """
+    # The commit that hides the user's rows in files and log at once; everything after it removes what no reader is shown
+    # (docs/decisions/0104-an-erasure-hides-a-scope-at-once.md).
+    _fence(warehouse, run, scopes, job_id, mark)
+    before = [place for scope in scopes for place in places_elsewhere(warehouse, catalog, scope.table, scope.target)]
+    for place in before:
+        clear(place)
+    # The fences are on the disk before they are noted, and before rows leave the log.
+    sync({warehouse.uri, *(warehouse.base(storage) for storage in catalog.storages.values())})
+    note_fences(warehouse, [scope.target for scope in scopes if scope.had], job_id)
+    return before
+
+
 def _fence(warehouse: Warehouse, run: Run, scopes: Sequence[_Scope], job_id: str, mark: str) -> None:
     """Raises Conflict: some scopes could not be emptied."""
     for scope in scopes:
@@ -291,7 +294,7 @@ def _remove_exports(warehouse: Warehouse, mark: str, tables: set[str], tally: _T
     """Removes whole exports that hold one of the tables, and their records last. Returns those whose place still exists, and
     what to do about the others."""
     known = [record for record in warehouse.exports.of(mark) if tables.intersection(record.tables)]
-    tally.note(replace(tally.counts, exports=max(tally.counts.exports, len(known))))
+    tally.at_least("exports", len(known))
     there, gone = [], []
     for record in known:
         place = open_store(Location(record.target))
@@ -314,17 +317,32 @@ def _hide(warehouse: Warehouse, jobs: JobLog, request: ErasureRequest, tables: s
         return
     mark = tally.erasure.mark
     audit = AuditLog(warehouse.state, warehouse.clock, warehouse.new_id)
-    jobs.hide_user(user, mark, lambda found: tally.note(replace(tally.counts, jobs=max(tally.counts.jobs, found))))
+    jobs.hide_user(user, mark, partial(tally.at_least, "jobs"))
     forget_user(warehouse, user, mark)  # in the paths of surveyed tables, and what is said of them
-    audit.hide_user(user, mark, lambda found: tally.note(replace(tally.counts, audit=max(tally.counts.audit, found))))
+    audit.hide_user(user, mark, partial(tally.at_least, "audit"))
 
 
-def _uploads_removed(tally: _Tally) -> Callable[[int], None]:
-    return lambda more: tally.note(replace(tally.counts, uploads=tally.counts.uploads + more))
+def _swept(warehouse: Warehouse, catalog: Catalog, places: Sequence[Location], tally: _Tally) -> tuple[str, str]:
+    """Removes writes that never ended, uploads and old versions; what is to be done by hand about the latter two."""
+
+    def more(name: str, count: int) -> None:
+        tally.note(replace(tally.counts, **{name: getattr(tally.counts, name) + count}))
+
+    for root in {*(place.uri for place in places), *map(warehouse.base, catalog.storages.values())}:
+        remove_leftovers(root)
+    return remove_uploads(places, partial(more, "uploads")), remove_old_versions(places, partial(more, "old_versions"))
 
 
-def _old_versions_removed(tally: _Tally) -> Callable[[int], None]:
-    return lambda more: tally.note(replace(tally.counts, old_versions=tally.counts.old_versions + more))
+def _open(warehouse: Warehouse, request: ErasureRequest, tables: Sequence[Table], erasure: Erasure) -> None:
+    """Lets the user write again, where a search has found nothing."""
+    if not request.tables:
+        # Before the user is opened: a job that began before and ends later looks here for whether to hide the id.
+        warehouse.erasures.remember(erasure.mark, warehouse.clock())
+    for table in tables:
+        # Only now: everything that could still write rows of before is refused by position from here on.
+        warehouse.log(table).open_user(erasure.mark)
+    # Last: until here, a crash leaves an erasure that can be continued.
+    warehouse.erasures.end(erasure)
 
 
 def _certificate(
