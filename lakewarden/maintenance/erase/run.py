@@ -130,8 +130,7 @@ def erase(
     # Behind the note: a move that begins later sees it (docs/decisions/0014-moving-by-freezing.md).
     catalog, tables = _still(warehouse, tables, begun, job_id)
     tally = _Tally(warehouse.erasures, begun, job_id)
-    # Before the search: the request has the id.
-    forget_request(warehouse.state, mark)
+    forget_request(warehouse.state, mark)  # before the search: the request has the id
     reach("erase:begun")
     # First closed, then fenced: the fence's watermark has to be above every row that the user can still write.
     scopes = [_closed(warehouse, catalog, table, user, tally) for table in tables]
