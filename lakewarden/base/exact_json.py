@@ -1,7 +1,4 @@
-"""Reads and writes JSON without a change to its numbers: one with a point or an exponent, and `-0`, stays what was written.
-
-And reads objects of our own, which are kept as JSON.
-"""
+"""Reads and writes JSON without a change to its numbers: one with a point or an exponent, and `-0`, stays what was written."""
 
 from __future__ import annotations
 
@@ -15,8 +12,6 @@ from itertools import chain
 from typing import TypeVar
 
 import msgspec
-
-from lakewarden.errors import Corrupt
 
 T = TypeVar("T")
 S = TypeVar("S", bound=msgspec.Struct)
@@ -89,18 +84,6 @@ def decoded_as(kind: type[S], data: bytes, *, strict: bool = True) -> S:
     # Which members there were, a value of the type does not show: one that was left out has its default, which has no keys.
     _check_once_each(data, [getattr(found, name) for name in found.__struct_fields__], len(_MEMBERS.decode(data)))
     return found
-
-
-def kept_as(kind: type[T], data: bytes, what: str) -> T:
-    """An object of ours that is kept, as `msgspec.json.encode` writes a dataclass; members that it does not know are passed over.
-
-    Raises:
-        Corrupt: it is none; the message begins with `what`, as in `k can't be read as a job`.
-    """
-    try:
-        return msgspec.json.decode(data, type=kind)
-    except (ValueError, RecursionError) as error:
-        raise Corrupt(f"{what}: {data[:80]!r}") from error
 
 
 MINUS_ZERO = r"-0(?![0-9.eE])"

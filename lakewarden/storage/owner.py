@@ -17,12 +17,12 @@ from dataclasses import dataclass
 import msgspec
 
 from lakewarden.base.connection import StorageRoot
-from lakewarden.base.exact_json import kept_as
 from lakewarden.errors import InUse, LakewardenError, StorageRefused, StorageUnavailable
 from lakewarden.storage.disk import sync
 from lakewarden.storage.location import local_path
 from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore
 from lakewarden.storage.open import open_store
+from lakewarden.storage.sums import kept_as
 
 MARKER = ".lakewarden-owner"
 

@@ -1,8 +1,18 @@
-"""Checksums of JSON objects that are kept: their last member, over which releases before them read. They are no signatures."""
+"""JSON objects that are kept: how they are read as values, and the checksums of some.
+
+A checksum is the last member, over which releases before it read. It is no signature.
+"""
 
 from __future__ import annotations
 
 import zlib
+from typing import TypeVar
+
+import msgspec
+
+from lakewarden.errors import Corrupt
+
+T = TypeVar("T")
 
 _NAME = b',"sum":"'
 _DIGITS = 8
@@ -31,3 +41,15 @@ def is_whole(text: bytes, front: bytes = b"", *, needed: bool = False) -> bool:
 
 def _sum(front: bytes, text: bytes) -> int:
     return zlib.crc32(text, zlib.crc32(front))
+
+
+def kept_as(kind: type[T], data: bytes, what: str) -> T:
+    """An object of ours that is kept, as `msgspec.json.encode` writes a dataclass; members that it does not know are passed over.
+
+    Raises:
+        Corrupt: it is none; the message begins with `what`, as in `k can't be read as a job`.
+    """
+    try:
+        return msgspec.json.decode(data, type=kind)
+    except (ValueError, RecursionError) as error:
+        raise Corrupt(f"{what}: {data[:80]!r}") from error

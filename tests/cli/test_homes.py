@@ -63,7 +63,7 @@ def test_a_ui_of_another_machine_is_seen_by_its_note(tmp_path: Path, monkeypatch
         assert others(lake) == []
         lake.warehouse.state.put("processes/garbled", b"{")
         (warning,) = others(lake)
-        assert warning.endswith("is not known (CORRUPT): processes/garbled is not the note of a process")
+        assert warning.endswith("is not known (CORRUPT): processes/garbled is not the note of a process: b'{'")
 
 
 def test_dagsters_end_is_said_in_one_short_line_without_escapes(tmp_path: Path) -> None:

@@ -15,11 +15,11 @@ from functools import partial
 import msgspec
 
 from lakewarden.base.clock import Clock, NewId
-from lakewarden.base.exact_json import kept_as
 from lakewarden.catalog.access import Principal
 from lakewarden.catalog.state.records import backwards, content, first_of, newest, rewrite_all
 from lakewarden.storage.objects import ObjectStore
 from lakewarden.storage.paths import without_name
+from lakewarden.storage.sums import kept_as
 
 _ROOT = "audit"
 

@@ -18,10 +18,10 @@ from typing import Literal
 
 import msgspec
 
-from lakewarden.base.exact_json import kept_as
 from lakewarden.errors import Conflict, Corrupt, InvalidArgument, LakewardenError, NotFound
 from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore
 from lakewarden.storage.paths import without_id
+from lakewarden.storage.sums import kept_as
 
 ROOT = "erasures"
 _KEY = f"{ROOT}/key"

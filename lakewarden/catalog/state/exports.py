@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import msgspec
 
-from lakewarden.base.exact_json import kept_as
 from lakewarden.storage.objects import ObjectStore
+from lakewarden.storage.sums import kept_as
 
 ROOT = "exports"
 

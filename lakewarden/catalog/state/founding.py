@@ -9,7 +9,6 @@ import msgspec
 
 from lakewarden.base.clock import NewId
 from lakewarden.base.connection import Location
-from lakewarden.base.exact_json import kept_as
 from lakewarden.base.settings import Settings
 from lakewarden.catalog.changes.objects import LOCAL, LOCAL_BASE, alter_storage, fold_case, identify
 from lakewarden.catalog.kept_settings import take_over
@@ -22,6 +21,7 @@ from lakewarden.storage.open import open_store
 from lakewarden.storage.owner import StorageOwner, claim
 from lakewarden.storage.paths import check_template
 from lakewarden.storage.probe import mark_probed, probe
+from lakewarden.storage.sums import kept_as
 
 FILE = "warehouse.json"
 

@@ -15,11 +15,11 @@ from typing import Literal
 import msgspec
 
 from lakewarden.base.clock import Clock, NewId, from_millis, to_millis
-from lakewarden.base.exact_json import kept_as
 from lakewarden.catalog.operations import SPECS, Operation
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.errors import Conflict, Corrupt
 from lakewarden.storage.paths import without_name
+from lakewarden.storage.sums import kept_as
 
 WorkByTable = Mapping[str, Mapping[str, int]]
 """Amounts by name, by table id. In them stands no user."""

@@ -18,7 +18,6 @@ import msgspec
 
 from lakewarden.base.attempts import Attempts
 from lakewarden.base.clock import Clock, NewId, is_ahead
-from lakewarden.base.exact_json import kept_as
 from lakewarden.catalog.operations import QUEUEABLE, Operation
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.catalog.state.erasures import Erasures
@@ -40,6 +39,7 @@ from lakewarden.catalog.state.job import (
 from lakewarden.catalog.state.records import backwards, content, first_of, newest, rewrite, rewrite_all
 from lakewarden.errors import Conflict, Corrupt, InUse, InvalidArgument, NotFound, Unsupported
 from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore, StoredObject
+from lakewarden.storage.sums import kept_as
 
 # Allows at most one active job per idempotency key: the process that creates the key's next claim may enqueue its job.
 #

@@ -17,12 +17,12 @@ from typing import Literal, TypeVar
 
 import msgspec
 
-from lakewarden.base.exact_json import kept_as
 from lakewarden.catalog.state import ledger_runs
 from lakewarden.catalog.state.ledger_runs import KnownObject, Records, RunName
 from lakewarden.errors import Conflict, Corrupt
 from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore
 from lakewarden.storage.sources import SourceObject
+from lakewarden.storage.sums import kept_as
 
 T = TypeVar("T")
 

@@ -14,11 +14,11 @@ import msgspec
 
 from lakewarden.base import VERSION
 from lakewarden.base.clock import Clock, NewId, is_ahead
-from lakewarden.base.exact_json import kept_as
 from lakewarden.catalog.heartbeat import BeatThread
 from lakewarden.catalog.state.job import has_ended, this_node
 from lakewarden.errors import NotFound, StorageRefused, StorageUnavailable
 from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore
+from lakewarden.storage.sums import kept_as
 
 _ROOT = "processes"
 BEAT_SECONDS = 30.0

@@ -18,7 +18,6 @@ import msgspec
 
 from lakewarden.base.clock import to_millis
 from lakewarden.base.connection import Connection, Location
-from lakewarden.base.exact_json import kept_as
 from lakewarden.base.faults import Reach, no_faults
 from lakewarden.catalog.changes.leases import held
 from lakewarden.catalog.target import ScopeTarget
@@ -36,6 +35,7 @@ from lakewarden.storage.objects import ObjectStore
 from lakewarden.storage.open import open_store
 from lakewarden.storage.owner import RECENT_SECONDS, confirm
 from lakewarden.storage.steps import Steps, together
+from lakewarden.storage.sums import kept_as
 from lakewarden.tables.warehouse import Warehouse
 
 _ROOT = "graves"

@@ -28,7 +28,6 @@ from lakewarden.dagster.assets.metadata import (
 from lakewarden.dagster.assets.partition_values import PartitionState, is_key
 from lakewarden.dagster.internals import AssetMaterializationPlannedData
 from lakewarden.dagster.jobs.event_log.batches import AssetEvent, log_events
-from lakewarden.dagster.jobs.runs import IN_VAIN
 from lakewarden.dagster.mount import Mount
 
 
@@ -86,6 +85,8 @@ _OF_OTHERS = frozenset(
 )
 """Codes that say what is wrong with a request or its moment: a race, an outdated plan, a vacuum that a red check blocks."""
 
+_IN_VAIN = [dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED]
+
 
 def is_of_the_scope(fault: Fault) -> bool:
     """Whether the scope itself is broken: a request for the impossible, or a storage that is away, is not a fault of its own."""
@@ -119,7 +120,7 @@ def _failed(context: dg.OpExecutionContext, key: dg.AssetKey, partitions: Sequen
     wanted = dg.EventRecordsFilter(planned, asset_key=key, storage_ids=list(newest.values()))
     plans = context.instance.event_log_storage.get_event_records(wanted, limit=_PAGE)
     runs = {one.partition_key: one.run_id for one in plans}
-    in_vain = {run.run_id for run in context.instance.get_runs(dg.RunsFilter(run_ids=[*set(runs.values())], statuses=IN_VAIN))}
+    in_vain = {run.run_id for run in context.instance.get_runs(dg.RunsFilter(run_ids=[*set(runs.values())], statuses=_IN_VAIN))}
     return [partition for partition, run_id in runs.items() if partition and run_id in in_vain]
 
 
