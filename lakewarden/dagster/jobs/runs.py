@@ -95,8 +95,7 @@ def job_of_table(
     partitions: dg.PartitionsDefinition[str] | None,
 ) -> dg.JobDefinition:
     """The job of one op on one table, named by the operation in its `job_tags` and the table; its form selects a partition."""
-    return dg.GraphDefinition(f"{op.name}_alone", node_defs=[op]).to_job(
-        name=mount.table_named(tags[OPERATION], table),
+    return dg.GraphDefinition(mount.table_named(tags[OPERATION], table), node_defs=[op]).to_job(
         description=description,
         resource_defs=resources,
         executor_def=dg.in_process_executor,
