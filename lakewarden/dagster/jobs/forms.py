@@ -16,7 +16,7 @@ from lakewarden.catalog.report import ScopeReport
 from lakewarden.client import Lakehouse
 from lakewarden.client.dagster_links import plan_path
 from lakewarden.dagster.jobs.event_log.book import book
-from lakewarden.dagster.jobs.runs import RETRIES, WithLook, declined
+from lakewarden.dagster.jobs.runs import RETRIES, ScopeSelection, declined
 from lakewarden.dagster.mount import Mount
 from lakewarden.errors import InvalidArgument, NotFound
 from lakewarden.maintenance.options import OptionValues, options_type
@@ -141,22 +141,27 @@ def option_values(form: dg.Config, operation: Operation) -> OptionValues:
     }
 
 
-def rewriting_op(operation: Operation, form: type[WithLook], description: str) -> dg.OpDefinition:
-    """The op of an operation that writes the same rows into other files, as a schedule does it; `form` is its config."""
+def op_on_scopes(operation: Operation, form: type[ScopeSelection], description: str, kind: str = "spark") -> dg.OpDefinition:
+    """The op of an operation; `form` is its config. One without a dry run is done as a schedule does it."""
 
-    @dg.op(name=operation, retry_policy=RETRIES, tags={"kind": "spark"}, description=description)
-    def rewrite(
+    @dg.op(name=operation, retry_policy=RETRIES, tags={"kind": kind} if kind else None, description=description)
+    def on_scopes(
         context: dg.OpExecutionContext,
         config: form,  # type: ignore[valid-type]  # Dagster makes the form of it
         lake: dg.ResourceParam[Lakehouse],
         mount: dg.ResourceParam[Mount],
     ) -> None:
         with declined(context):
-            chosen = cast("WithLook", config)
-            reports = lake.run(operation, *chosen.tables, scheduled=True, **option_values(chosen, operation))
-            book(context, lake, mount, reports)
+            chosen: Any = config
+            options, preview = option_values(chosen, operation), getattr(chosen, "dry_run", None)
+            if preview is None:
+                reports = lake.run(operation, *chosen.tables, scheduled=True, **options)
+            else:
+                reports = run_or_apply(lake, operation, chosen.tables, options, dry_run=preview, plan=chosen.plan)
+                context.add_output_metadata(plan_link(context, reports))
+            book(context, lake, mount, reports, preview=bool(preview))
 
-    return rewrite
+    return on_scopes
 
 
 def _field(option: OptionField[Any], kind: object) -> tuple[object, Any]:
