@@ -68,7 +68,7 @@ def figures_of(
         listed,
         files=state.files.num_rows,
         bytes=pc.sum(sizes).as_py() or 0,
-        small_files=pc.sum(pc.less(pc.fill_null(sizes, 0), SMALL)).as_py() or 0,
+        small_files=len(sizes) - pc.greater_equal(sizes, SMALL).true_count,
         vector_rows=vector_rows(state.files),
         dead_bytes=dead_bytes,
         unnamed_files=_unnamed(dead, found),

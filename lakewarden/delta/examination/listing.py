@@ -17,7 +17,9 @@ from lakewarden.storage.objects import StoredObject
 MOST_LOG_OBJECTS = 2_000_000
 """Names in one log: some gigabyte of memory. Delta removes old commits long before."""
 
-_DATA = r"\.parquet$"
+_DATA = r"^(?:(?:[^._/][^/]*|_[^/]*=[^/]*)?/)*(?:[^._/][^/]*|_[^/]*=[^/]*)\.parquet$"
+"""No part of which is hidden, as `_HIDDEN` has it."""
+
 _VECTOR = r"(?:^|/)deletion_vector_[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\.bin$"
 _CHANGES = r"^_change_data/.*\.parquet$"
 _HIDDEN = r"(?:^|/)(?:\.|_[^/=]*(?:/|$))"
@@ -77,17 +79,15 @@ class ListedFiles:
     @cached_property
     def is_data(self) -> Any:
         """Which are data files by their names."""
-        return pc.and_not(pc.match_substring_regex(self.keys, _DATA), self._is_hidden)
+        return pc.match_substring_regex(self.keys, _DATA)
 
     @cached_property
     def alien(self) -> int:
         """How many are neither of a kind that a writer of Delta makes nor hidden."""
-        rest = self.keys.filter(pc.invert(pc.or_(self.is_data, self._is_hidden)))
-        return len(rest) - int(pc.match_substring_regex(rest, f"{_VECTOR}|{_CHANGES}").true_count) if len(rest) else 0
-
-    @cached_property
-    def _is_hidden(self) -> Any:
-        return pc.match_substring_regex(self.keys, _HIDDEN)
+        if self.is_data.true_count == len(self.keys):
+            return 0
+        rest = self.keys.filter(pc.invert(self.is_data))
+        return len(rest) - int(pc.match_substring_regex(rest, f"{_VECTOR}|{_CHANGES}|{_HIDDEN}").true_count)
 
     def sizes_of(self, keys: Any) -> Any:
         """The size of each; null where it was not listed."""

@@ -137,8 +137,10 @@ class RemovalTrail:
     @property
     def tombstones(self) -> int:
         """How many files were removed and not added again."""
+        if not self._named or not self._tombstones.num_rows:
+            return len(self._gone) + self._tombstones.num_rows
         keys = pa.array([key for key, _ in self._named], pa.string())
-        again = self._tombstones.filter(pc.is_in(whole(self._tombstones, "key"), value_set=keys)) if self._named else NO_FILES
+        again = self._tombstones.filter(pc.is_in(whole(self._tombstones, "key"), value_set=keys))
         pairs = zip(*(again.column(name).to_pylist() for name in ("key", "vectorId")), strict=True)
         return len(self._gone) + self._tombstones.num_rows - sum(pair in self._named for pair in pairs)
 

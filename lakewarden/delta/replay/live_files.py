@@ -62,7 +62,8 @@ FileKey = tuple[str, str]
 def whole(files: pa.Table, name: str) -> Any:
     """A column as one array: kernels of Arrow end the process where they are handed columns that are cut differently, and
     `indices_nonzero` does where it is handed one that is cut at all."""
-    return files.column(name).combine_chunks()
+    column = files.column(name)
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
 def said_columns(names: Collection[str]) -> list[str]:
