@@ -87,11 +87,13 @@ _KINDS = {
 def described_settings() -> Iterator[SettingDescription]:
     for section in msgspec.structs.fields(Settings):
         for field in msgspec.structs.fields(section.type):
-            kind, meta = get_args(field.type)
-            bounds = [f"{sign} {bound}" for name, sign in _SIGNS.items() if (bound := getattr(meta, name)) is not None]
+            kind, *metas, description = get_args(field.type)  # of a setting without bounds there is no `Meta`
+            bounds = [
+                f"{sign} {bound}" for name, sign in _SIGNS.items() for meta in metas if (bound := getattr(meta, name)) is not None
+            ]
             choices = [choice for choice in get_args(kind) if isinstance(choice, str)]
             default = field.default_factory() if field.default is msgspec.NODEFAULT else field.default
-            yield SettingDescription(section.name, field.name, default, ", ".join(bounds + choices), meta.description)
+            yield SettingDescription(section.name, field.name, default, ", ".join(bounds + choices), description)
 
 
 def load_settings(environ: Mapping[str, str], file: Path = FILE) -> Settings:
