@@ -23,6 +23,7 @@ from lakewarden.delta.examination.file_notes import (
     of_vectors,
     suspects,
 )
+from lakewarden.delta.examination.kept_log import KeptLog, KnownLogObjects
 from lakewarden.delta.examination.kinds import Verdict, verdict_of
 from lakewarden.delta.examination.listing import MOST_LOG_OBJECTS, TableListing
 from lakewarden.delta.examination.log_notes import (
@@ -38,7 +39,7 @@ from lakewarden.delta.examination.log_notes import (
 from lakewarden.delta.examination.newest_version import LogWalk, NewestVersion, torn_compactions
 from lakewarden.delta.examination.version_checksum import read_checksum
 from lakewarden.delta.features import features_of, unknown_features, unlisted_features
-from lakewarden.delta.replay.log_objects import LAST_CHECKPOINT, LOG, LogObjects
+from lakewarden.delta.replay.log_objects import LAST_CHECKPOINT, LOG
 from lakewarden.delta.replay.log_state import LogState, Note
 from lakewarden.errors import Unsupported
 from lakewarden.storage.objects import ObjectStore
@@ -84,7 +85,14 @@ class _Look:
     error: str = ""
 
 
-def examine(location: Location, listing: TableListing, store: ObjectStore | None = None, *, deep: bool = False) -> Examination:
+def examine(
+    location: Location,
+    listing: TableListing,
+    store: ObjectStore | None = None,
+    *,
+    deep: bool = False,
+    kept: KeptLog | None = None,
+) -> Examination:
     """Looks at one table.
 
     It lists nothing unless a suspect has to be looked at again. A damage is no error: it is among the notes.
@@ -94,13 +102,14 @@ def examine(location: Location, listing: TableListing, store: ObjectStore | None
         listing: all of its own objects, those of its log among them.
         store: of the same place, if the caller has opened it.
         deep: whether the footers of data files and the vectors are read too, and a checkpoint is compared with all its commits.
+        kept: what is known of its log, as this listing shows it; takes what is read.
 
     Raises:
         StorageUnavailable, StorageRefused: an object could not be read.
     """
     store = store or open_store(location)
     try:
-        look = _look(location, listing, store, deep=deep, by_checksum=not deep)
+        look = _look(location, listing, store, deep=deep, by_checksum=not deep, kept=kept)
         if look.suspects or any(note.damaging for note in look.notes) or look.error:
             look = _again(location, look, store, deep=deep)
     except Unsupported as error:
@@ -116,10 +125,12 @@ def examine(location: Location, listing: TableListing, store: ObjectStore | None
     return Examination(state, notes, verdict, figures, "log" if look.found is not None else "checksum", reason)
 
 
-def _look(location: Location, listed: TableListing, store: ObjectStore, *, deep: bool, by_checksum: bool) -> _Look:
+def _look(
+    location: Location, listed: TableListing, store: ObjectStore, *, deep: bool, by_checksum: bool, kept: KeptLog | None = None
+) -> _Look:
     if len(listed.log) > MOST_LOG_OBJECTS:
         raise Unsupported(f"the log has {len(listed.log):,} objects; at most {MOST_LOG_OBJECTS:,} are looked at")
-    log, listing = LogObjects(location, store), without_emptied(listed, store)
+    log, listing = KnownLogObjects(location, store, kept), without_emptied(listed, store)
     # requests are what a checksum saves, and a disk has none
     checksum = read_checksum(log, listing, alone=by_checksum and not log.on_disk)
     # beside a checksum the pointer would be a request above the bound of a first look

@@ -40,7 +40,7 @@ def vector_id(storage_type: str, path_or_inline: str, offset: int | None) -> str
     return f"{storage_type}{path_or_inline}" + ("" if offset is None else f"@{offset}")
 
 
-class AddChanges(msgspec.Struct, frozen=True, rename="camel"):
+class AddChanges(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """A change file ("Add CDC File"): what the log says of each file that it names."""
 
     path: str
@@ -128,7 +128,7 @@ class Sidecar(msgspec.Struct, frozen=True, rename="camel"):
     size_in_bytes: int | None = None
 
 
-class LogAction(msgspec.Struct, frozen=True, rename="camel"):
+class LogAction(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """One line of a commit, which holds one action. `commit_info` is parsed when it is first read."""
 
     add: AddFile | None = None

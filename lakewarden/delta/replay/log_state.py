@@ -83,16 +83,13 @@ class LogState:
         return frozenset(found.to_pylist())
 
 
-def replay(
-    location: Location, version: int | None = None, listed: LogFiles | None = None, *, commits_only: bool = False
-) -> LogState | None:
+def replay(location: Location, version: int | None = None, listed: LogFiles | None = None) -> LogState | None:
     """Reads a version of the table, or its newest; None where there is no table.
 
     A commit on a disk that is torn, with nothing but torn ones above, is passed over: a power cut left it (`LogState.torn`).
 
     Args:
         listed: what a listing that was just made shows of the log.
-        commits_only: without the checkpoints, where every commit is there.
 
     Raises:
         NotFound: there is no such version, or its log has expired.
@@ -104,20 +101,20 @@ def replay(
     log = LogObjects(location)
     files = listed or log.files()
     try:
-        return _version(log, files, version, commits_only)
+        return _version(log, files, version)
     except Corrupt:
         now = LogObjects(location)
         if (there := now.files()) == files:
             raise
-        return _version(now, there, version, commits_only)  # what it lists was removed since, below a newer checkpoint
+        return _version(now, there, version)  # what it lists was removed since, below a newer checkpoint
 
 
-def _version(log: LogObjects, files: LogFiles, version: int | None, commits_only: bool) -> LogState | None:
+def _version(log: LogObjects, files: LogFiles, version: int | None) -> LogState | None:
     if files.newest is None:
         return None
     _check_there(log, files, files.newest if version is None else version)
     try:
-        return _Replay(log, files, files.newest if version is None else version).run(commits_only)
+        return _Replay(log, files, files.newest if version is None else version).run()
     except TornCommit as error:
         above = (commit_name(each) for each in files.commits if each > error.version)
         if not log.on_disk or not all(is_torn(log.read(name, MOST_COMMIT)) for name in above):
@@ -127,7 +124,7 @@ def _version(log: LogObjects, files: LogFiles, version: int | None, commits_only
         return None
     if version is not None:
         raise NotFound(f"{log.location.uri} has no version {version}: the newest is {torn - 1}")
-    below = _Replay(LogObjects(log.location), files, torn - 1).run(commits_only)
+    below = _Replay(LogObjects(log.location), files, torn - 1).run()
     return replace(below, torn=torn, notes=(*below.notes, Note("torn-commit", f"commit {torn} is empty or cut off", (torn,))))
 
 
@@ -273,8 +270,8 @@ class _Replay:
         self._version = version
         self._notes: list[Note] = []
 
-    def run(self, commits_only: bool) -> LogState:
-        starts = [] if commits_only else [each for each in self._files.checkpoints if each.version <= self._version]
+    def run(self) -> LogState:
+        starts = [each for each in self._files.checkpoints if each.version <= self._version]
         failure: Corrupt | None = None
         for start in starts:
             try:

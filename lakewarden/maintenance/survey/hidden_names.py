@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
+from functools import lru_cache
 from urllib.parse import unquote
 
 from lakewarden.maintenance.survey.table_survey import TableSurvey
@@ -16,18 +17,21 @@ from lakewarden.maintenance.survey.table_survey import TableSurvey
 _PART = re.compile(r"[^/]+")
 _PATH = re.compile(r"[^\s'\",;()]*/[^\s'\",;()]*")
 """In a sentence."""
+_REMEMBERED = 100_000
+"""Parts of paths, of which names of files are the most, and seen once."""
+
 _ESCAPE = re.compile(rb"!([0-9a-f]{2})")
 
 
 class HiddenNames:
-    """Hides the ids of these users, and those with one of these keyed hashes. Remembers each part that it has seen: thousands of
-    paths share their beginnings."""
+    """Hides the ids of these users, and those with one of these keyed hashes. Remembers parts that it has seen: paths share
+    their beginnings."""
 
     def __init__(self, users: Collection[str], mark: Callable[[str], str], erased: Collection[str] = ()) -> None:
         self._users = frozenset(users)
         self._mark = mark
         self._erased = frozenset(erased)
-        self._seen: dict[str, str] = {}
+        self._part = lru_cache(_REMEMBERED)(self._hidden)
 
     def __call__(self, path: str) -> str:
         """A path or a URI."""
@@ -41,11 +45,6 @@ class HiddenNames:
         """All texts of a table that may have a path in them."""
         damage = tuple(replace(each, detail=self.in_sentence(each.detail)) for each in survey.damage)
         return replace(survey, path=self(survey.path), error=self.in_sentence(survey.error), damage=damage)
-
-    def _part(self, part: str) -> str:
-        if part not in self._seen:
-            self._seen[part] = self._hidden(part)
-        return self._seen[part]
 
     def _hidden(self, part: str) -> str:
         """The part with a hash in place of its user."""

@@ -45,6 +45,12 @@ class SeenTable:
 
     survey: TableSurvey
     digest: TableDigest
+    log: bytes = b""
+    """What the next look need not read of its log, if that has changed (`examination.kept_log`); empty where nothing is kept."""
+
+    def is_unchanged(self, digest: TableDigest) -> bool:
+        """Whether it is as it was, by its listing. What could not be read then is always read again."""
+        return digest == self.digest and self.survey.verdict != "unreadable"
 
 
 class SeenTables(Mapping[str, SeenTable]):
@@ -79,12 +85,10 @@ class LastLook:
     shown: Callable[[str], str] = str
     """A path as `tables` spell it: users' names may be hidden there."""
 
-    def unchanged(self, path: str, digest: TableDigest, rule: str) -> TableSurvey | None:
-        """What was found, if the listing is as it was. What could not be read then is always read again."""
-        seen = self.tables.get(self.name_of(path))
-        if seen is None or seen.digest != digest or rule != self.rule or seen.survey.verdict == "unreadable":
-            return None
-        return replace(seen.survey, path=path)
+    def seen(self, path: str, rule: str) -> SeenTable | None:
+        """What was found, if it was judged by the same rule."""
+        seen = self.tables.get(self.name_of(path)) if rule == self.rule else None
+        return seen and replace(seen, survey=replace(seen.survey, path=path))
 
     def compared(self, found: Iterable[SeenTable], unlisted: Collection[str]) -> SeenTables:
         """All tables with what changed, by name; those that are gone stand last.

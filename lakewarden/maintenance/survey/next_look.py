@@ -14,16 +14,16 @@ from lakewarden.base import VERSION
 from lakewarden.base.clock import Pause
 from lakewarden.base.connection import Location
 from lakewarden.catalog.state.fleet_days import SurveySums
+from lakewarden.delta.examination.kept_log import KeptLog
 from lakewarden.errors import NoBucket, NotFound
 from lakewarden.maintenance.engine import Progress, silent
 from lakewarden.maintenance.survey.last_look import LastLook, SeenTable, SeenTables, digest_of
 from lakewarden.maintenance.survey.listing import FoundTable
-from lakewarden.maintenance.survey.place import LOCKS
 from lakewarden.maintenance.survey.ranking import RankedTables
 from lakewarden.maintenance.survey.run import ListingFailure, Look, Survey, outermost, survey_places
 from lakewarden.maintenance.survey.survey_store import keep, last_look
 from lakewarden.maintenance.survey.table_survey import TableSurvey
-from lakewarden.maintenance.survey.verdict import SurveyOptions, survey_table
+from lakewarden.maintenance.survey.verdict import LOCKS, SurveyOptions, survey_table
 from lakewarden.storage.location import local_path
 from lakewarden.tables.warehouse import Warehouse
 
@@ -133,10 +133,14 @@ class _PlaceRound:
         digest = digest_of(found.log, found.data)
         # a deep look reads what no listing shows, and what is left out was not listed
         trusted = not self._options.deep and not found.left_out
-        known = self.last.unchanged(location.uri, digest, self._rule) if trusted else None
-        made = survey_table(location, found, self._options) if known is None else known
-        self._seen.put(location.uri, SeenTable(made, digest))
-        return made
+        seen = self.last.seen(location.uri, self._rule) if trusted else None
+        if seen is None or not seen.is_unchanged(digest):
+            # requests are what is saved, and a disk has none
+            kept = KeptLog(found.log, b"" if seen is None else seen.log) if local_path(location.uri) is None else None
+            made = survey_table(location, found, self._options, kept)
+            seen = SeenTable(made, digest, b"" if kept is None else kept.packed())
+        self._seen.put(location.uri, seen)
+        return seen.survey
 
     def _is_empty(self, failure: ListingFailure) -> bool:
         """Whether a place in a bucket, where tables were, was listed and has no object any more. Of a directory that is not there

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -23,6 +24,7 @@ import pyarrow as pa
 from lakewarden.base.arrays import stream_bytes
 from lakewarden.base.clock import to_millis
 from lakewarden.catalog.state.fleet_days import SurveySums, WorstTable, keep_survey_sums, survey_sum_keys
+from lakewarden.delta.examination.kept_log import texts_of
 from lakewarden.delta.examination.kinds import Verdict
 from lakewarden.maintenance.planning.users import known_users
 from lakewarden.maintenance.survey.hidden_names import HiddenNames
@@ -40,7 +42,7 @@ _LOG = logging.getLogger(__name__)
 TABLES = 10_000
 """Of an object: some ten megabytes."""
 
-FORMAT = "2"
+FORMAT = "3"
 """One with another number is not read."""
 
 _NAME_DIGITS = 32
@@ -80,7 +82,7 @@ def keep(warehouse: Warehouse, place: str, look: LastLook, now: datetime) -> Sur
     """
     name = name_in(warehouse, place)
     hide = hidden_names(warehouse)
-    items = ((key, dataclasses.replace(one, survey=hide.of(one.survey))) for key, one in look.tables.items())
+    items = ((key, _shown(one, hide)) for key, one in look.tables.items())
     sums = PlaceSums()
     count = max(1, -(-len(look.tables) // TABLES))
     parts = (encoded(look.rule, sums.with_all(dict(islice(items, TABLES)))) for _ in range(count))
@@ -88,7 +90,7 @@ def keep(warehouse: Warehouse, place: str, look: LastLook, now: datetime) -> Sur
     made = sums.of(hide(place), now, name[:_ID_DIGITS])
     keys.append(keep_survey_sums(warehouse.state, name, made))
     erased = HiddenNames((), warehouse.erasures.mark, warehouse.erasures.erased())
-    remove_naming(warehouse.state, keys, partial(_names, erased.in_sentence))
+    remove_naming(warehouse.state, keys, partial(_names, lambda text: erased.in_sentence(erased(text))))
     return made
 
 
@@ -118,6 +120,7 @@ def encoded(rule: str, tables: Mapping[str, SeenTable]) -> bytes:
         "log_digest": pa.array([one.digest.log for one in tables.values()], pa.binary()),
         "data_digest": pa.array([one.digest.data for one in tables.values()], pa.binary()),
         "survey": pa.array([msgspec.json.encode(one.survey) for one in tables.values()], pa.binary()),
+        "log": pa.array([one.log for one in tables.values()], pa.binary()),
     }
     return stream_bytes(pa.table(columns).replace_schema_metadata({"format": FORMAT, "rule": rule}))
 
@@ -128,18 +131,26 @@ def decoded(data: bytes) -> tuple[str, dict[str, SeenTable]]:
     said = table.schema.metadata or {}
     if said.get(b"format") != FORMAT.encode():
         raise ValueError(f"its format is {said.get(b'format')!r}, and this release reads {FORMAT}")
-    names, logs, datas = (cast("list[Any]", table.column(name).to_pylist()) for name in ("name", "log_digest", "data_digest"))
-    digests = map(TableDigest, logs, datas)
-    return said.get(b"rule", b"").decode(), dict(zip(names, map(SeenTable, _surveys(table), digests), strict=True))
+    columns = ("name", "log_digest", "data_digest", "log")
+    names, log_digests, data_digests, logs = (cast("list[Any]", table.column(name).to_pylist()) for name in columns)
+    seen = map(SeenTable, _surveys(table), map(TableDigest, log_digests, data_digests), logs)
+    return said.get(b"rule", b"").decode(), dict(zip(names, seen, strict=True))
 
 
 def _surveys(table: pa.Table) -> Iterator[TableSurvey]:
     return map(_survey, cast("list[bytes]", table.column("survey").to_pylist()))
 
 
+def _shown(one: SeenTable, hide: HiddenNames) -> SeenTable:
+    """As it is kept. Of a log that names somebody nothing is."""
+    survey = hide.of(one.survey)
+    is_named = survey != one.survey or any(hide(text) != text for text in texts_of(one.log))
+    return dataclasses.replace(one, survey=survey, log=b"" if is_named else one.log)
+
+
 def _names(hide: Hide, data: bytes) -> bool:
     """Whether a text of an object, of a look or of its sums, is to be hidden. What cannot be read may name anybody."""
-    with suppress(pa.ArrowException, msgspec.MsgspecError, ValueError, KeyError, TypeError, OSError):
+    with suppress(pa.ArrowException, msgspec.MsgspecError, zlib.error, ValueError, KeyError, TypeError, OSError):
         return any(hide(text) != text for text in (_texts_of_sums if data[:1] == b"{" else _texts_of_look)(data))
     return True
 
@@ -152,8 +163,11 @@ def _texts_of_sums(data: bytes) -> Iterator[str]:
 
 
 def _texts_of_look(data: bytes) -> Iterator[str]:
-    for one in _surveys(_table(data)):
+    table = _table(data)
+    for one in _surveys(table):
         yield from (one.path, one.error, *(each.detail for each in one.damage))
+    for log in cast("list[bytes]", table.column("log").to_pylist()):
+        yield from texts_of(log)
 
 
 def _table(data: bytes) -> pa.Table:

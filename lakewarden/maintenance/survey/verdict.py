@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import cast
 
 from lakewarden.base.connection import Location
 from lakewarden.base.setting_sections import MaintenanceSettings, PricesSettings
 from lakewarden.delta.examination.examination import Examination, examine
+from lakewarden.delta.examination.kept_log import KeptLog
 from lakewarden.delta.examination.kinds import DamageKind
 from lakewarden.delta.features import in_use, unknown_features
 from lakewarden.errors import LakewardenError, Unsupported
 from lakewarden.maintenance.survey.estimate import SurveyedTable, all_refused, estimates
 from lakewarden.maintenance.survey.listing import MOST_OBJECTS, FoundTable
-from lakewarden.maintenance.survey.place import place_class
 from lakewarden.maintenance.survey.table_survey import Damage, PlaceClass, TableSurvey
 from lakewarden.storage.location import local_path
 
@@ -32,15 +32,16 @@ class SurveyOptions:
     environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
 
 
-def survey_table(location: Location, found: FoundTable, options: SurveyOptions) -> TableSurvey:
-    """Looks at one table. What keeps it from being read is said in `error`."""
+def survey_table(location: Location, found: FoundTable, options: SurveyOptions, kept: KeptLog | None = None) -> TableSurvey:
+    """Looks at one table. What keeps it from being read is said in `error`. `kept`: of its log, as of `examine`."""
     try:
         if found.left_out:
             most = f"{MOST_OBJECTS:,} of all tables that are looked at together are held in memory"
             raise Unsupported(f"{location.uri} has {found.left_out:,} objects: {most}")
         if found.refused:
             raise Unsupported(f"the log of {location.uri} cannot be read: {found.refused}")
-        return _survey(location, found, examine(location, found.listing, found.store, deep=options.deep), options)
+        seen = examine(location, found.listing, found.store, deep=options.deep, kept=kept)
+        return _survey(location, found, seen, options)
     except LakewardenError as error:
         return _unreadable(location, found, f"{error.code}: {error.message}")
     except Exception as error:  # noqa: BLE001  # a log that any writer wrote must not end the survey of all other tables
@@ -93,3 +94,38 @@ def _place(location: Location, seen: Examination, options: SurveyOptions) -> Pla
         return "catalog"
     engines = ("Apache-Spark/",) if seen.read == "checksum" else seen.figures.writers
     return place_class(location.uri, engines, options.environment)
+
+
+# How the writers of a place keep each other's commits apart, as far as a log and the kind of its store tell. Nothing is tried: a
+# look that wrote would be no survey. Sources: Delta's documentation, "Storage configuration" (its default on S3 is for a single
+# driver); the documentation of delta-rs, "Writing to S3".
+
+LOCKS = "AWS_S3_LOCKING_PROVIDER"
+"""Delta-rs's own setting. In a log there is no trace of a lock."""
+
+_CLASSES: Mapping[str, PlaceClass] = {
+    "databricks-runtime/": "commit-service",
+    **dict.fromkeys(("apache-spark/", "apache-flink/"), "overwrites"),
+    **dict.fromkeys(("delta-rs", "deltalake", "lakewarden"), "conditional"),
+}
+
+
+def place_class(uri: str, engines: Iterable[str], environment: Mapping[str, str]) -> PlaceClass:
+    """The class of a table's place, unless a catalog decides on its commits.
+
+    Args:
+        uri: of the table, in its canonical form.
+        engines: the `engineInfo` of the commits that are known.
+    """
+    if not uri.startswith("s3://"):
+        return "conditional"  # a disk, Google and Azure create a file only where there is none, for every writer
+    classes = {_class_of(engine) for engine in engines}
+    for worst in ("commit-service", "overwrites", "unknown"):
+        if worst in classes:
+            return "dynamodb" if environment.get(LOCKS, "").lower() == "dynamodb" and worst != "commit-service" else worst
+    return "conditional" if classes else "unknown"
+
+
+def _class_of(engine: str) -> PlaceClass:
+    name = engine.strip().lower()
+    return next((found for begin, found in _CLASSES.items() if name.startswith(begin)), "unknown")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
+import zlib
 from collections.abc import Iterator
 from typing import cast
 
@@ -73,20 +74,17 @@ def surveyed(data: bytes) -> list[str]:
         rows = pa.ipc.open_stream(pa.BufferReader(data)).read_all().to_pylist()
     except (pa.ArrowException, OSError):
         return []
-    return [text for row in rows for text in _said(parsed(row.get("survey") or b"[]"), _OF_SURVEYS)]
+    found = [text for row in rows for text in _said(parsed(row.get("survey") or b"[]"), _OF_SURVEYS)]
+    return found + [text for row in rows if row.get("log") for text in _said(parsed(zlib.decompress(row["log"])))]
 
 
-def _said(value: object, names: tuple[str, ...]) -> Iterator[str]:
-    """Every text under one of these names, however deep."""
-    if isinstance(value, list):
-        for each in value:
-            yield from _said(each, names)
-    elif isinstance(value, dict):
-        for name, each in value.items():
-            if isinstance(each, str):
-                yield from (each,) if name in names else ()
-            else:
-                yield from _said(each, names)
+def _said(value: object, names: tuple[str, ...] = (), name: str = "") -> Iterator[str]:
+    """Every text under one of these names, however deep; of all names where none is given."""
+    if isinstance(value, str):
+        yield from (value,) if name in names or not names else ()
+    elif isinstance(value, list | dict):
+        for inner, each in value.items() if isinstance(value, dict) else ((name, each) for each in value):
+            yield from _said(each, names, inner)
 
 
 def field(value: object, name: str) -> object:

@@ -16,6 +16,7 @@ from lakewarden import Lakehouse
 from lakewarden.base.arrays import stream_bytes
 from lakewarden.base.clock import random_id
 from lakewarden.catalog.state.fleet_days import SurveySums, keep_survey_sums
+from lakewarden.delta.examination.kept_log import KeptLog
 from lakewarden.delta.examination.kinds import KINDS
 from lakewarden.maintenance.survey import survey_store
 from lakewarden.maintenance.survey.hidden_names import HiddenNames
@@ -23,6 +24,7 @@ from lakewarden.maintenance.survey.last_look import LastLook, SeenTable, digest_
 from lakewarden.maintenance.survey.survey_looks import keep_look
 from lakewarden.maintenance.survey.survey_store import PlaceSums, decoded, encoded, keep, last_look, name_in
 from lakewarden.maintenance.survey.table_survey import Damage, OperationEstimate, TableSurvey
+from tests.delta.hand_written import add
 from tests.fixtures.lakes import lake_fixture, make_notes, notes
 
 lake = lake_fixture()
@@ -122,9 +124,35 @@ def test_users_stand_by_keyed_hash(lake: Lakehouse) -> None:
     assert seen.survey.path == f"{PLACE}/tenants/{mark}/sales"
     assert seen.survey.error == f"it is gone: s3://lake/others/user={mark}/_delta_log"
     assert all("ann" not in lake.warehouse.state.get(key).decode(errors="replace") for key in _objects(lake))
-    known = last_look(lake.warehouse, PLACE).unchanged(FULL.path, digest_of([], []), "r")
+    known = last_look(lake.warehouse, PLACE).seen(FULL.path, "r")
     assert known is not None
-    assert known.path == FULL.path
+    assert known.survey.path == FULL.path
+
+
+def _with_log(part: str) -> dict[str, SeenTable]:
+    """A table of whose log a part of a path is kept, and the same as a value."""
+    found = [(f"_delta_log/{version:020d}.json", "e") for version in range(5)]
+    log = KeptLog(found)
+    for name, _ in found:
+        file = add(f"{part}/1.parquet", partition={"p": part.rpartition("=")[2]})
+        log.add(name, json.dumps(file).encode())
+    return {"t": SeenTable(TableSurvey(f"{PLACE}/t", "sound"), digest_of([], []), log.packed())}
+
+
+@pytest.mark.parametrize("spelled", ["ann", "dept=ann", "a%6En", "!61nn"])
+def test_of_a_log_that_names_a_user_nothing_is_kept(lake: Lakehouse, spelled: str) -> None:
+    tables = _with_log(spelled)
+    assert tables["t"].log
+    keep(lake.warehouse, PLACE, LastLook("r", tables), _AT)
+    assert last_look(lake.warehouse, PLACE).tables["t"] == tables["t"]
+    make_notes(lake).write(notes({1: "x"}), user="ann")
+    keep(lake.warehouse, PLACE, LastLook("r", tables), _AT)
+    assert last_look(lake.warehouse, PLACE).tables["t"] == replace(tables["t"], log=b"")
+    keep_look(lake.warehouse.state, name_in(lake.warehouse, PLACE), [encoded("r", tables)], 1, random_id)
+    assert lake.erase("ann").result == "complete"
+    assert _paths(lake) == []
+    keep(lake.warehouse, PLACE, LastLook("r", tables), _AT)
+    assert last_look(lake.warehouse, PLACE).tables["t"].log == b""
 
 
 def _objects(lake: Lakehouse) -> list[str]:
@@ -170,12 +198,14 @@ def test_an_erasure_removes_what_is_kept_and_names_the_user(lake: Lakehouse, spe
 
 
 @pytest.mark.parametrize("spelled", ["ann", "dept=ann", "a%6En", "!61nn"])
-@pytest.mark.parametrize("room", ["surveys", "sums"])
+@pytest.mark.parametrize("room", ["surveys", "logs", "sums"])
 def test_a_planted_name_is_found(lake: Lakehouse, spelled: str, room: str) -> None:
     make_notes(lake).write(notes({1: "x"}), user="ann")
     lake.erase("ann")
     bad = TableSurvey(f"{PLACE}/{spelled}/t", "damaged")
-    if room == "surveys":
+    if room == "logs":
+        keep_look(lake.warehouse.state, "f" * 32, [encoded("r", _with_log(spelled))], 1, random_id)
+    elif room == "surveys":
         keep_look(lake.warehouse.state, "f" * 32, [encoded("r", _look(bad).tables)], 1, random_id)
     else:
         keep_survey_sums(lake.warehouse.state, "f" * 32, _sums([bad]))
