@@ -97,24 +97,15 @@ def _user_row(one: User) -> Row:
 
 def _tables(context: Context) -> Iterator[Row]:
     catalog = context.catalog
-    for table in live_tables(catalog):
+    for table in (*live_tables(catalog), *catalog.blanks.values()):
         yield {
             "namespace_id": table.name.namespace,
             "table_name": table.name.name,
             "table_type": table.type,
             "storage_id": table.options.storage_id,
             "options": _options(table),
-            "version": table.schema.version,
+            "version": table.schema.version if table.schemas else None,
             "created_at": table.created_at,
-        }
-    for blank in catalog.blanks.values():
-        yield {
-            "namespace_id": blank.name.namespace,
-            "table_name": blank.name.name,
-            "table_type": blank.type,
-            "storage_id": blank.options.storage_id,
-            "options": _options(blank),
-            "created_at": blank.created_at,
         }
     for name, view in catalog.views.items():
         yield {
