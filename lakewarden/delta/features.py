@@ -240,6 +240,14 @@ def unlisted_features(state: LogState) -> tuple[str, ...]:
     return tuple(each.name for each in changing if each.name not in features_of(state.protocol) and each.in_use(state))
 
 
+def half_listed_features(protocol: Protocol) -> tuple[str, ...]:
+    """Those of readers that only one of the two lists has: Delta's kernel opens no such table ("Table Features")."""
+    if (protocol.min_reader_version, protocol.min_writer_version) != (MOST_READER, MOST_WRITER):
+        return ()
+    alone = {*(protocol.reader_features or ())} ^ {*(protocol.writer_features or ())}
+    return tuple(feature.name for feature in FEATURES if feature.reader and feature.name in alone)
+
+
 def in_use(state: LogState) -> tuple[Feature, ...]:
     """The known features that this version uses."""
     names = features_of(state.protocol)

@@ -34,11 +34,12 @@ from lakewarden.delta.examination.log_notes import (
     lost_commits,
     of_checksum,
     of_pointer,
+    older_checkpoints,
     without_emptied,
 )
 from lakewarden.delta.examination.newest_version import LogWalk, NewestVersion, torn_compactions
 from lakewarden.delta.examination.version_checksum import read_checksum
-from lakewarden.delta.features import features_of, unknown_features, unlisted_features
+from lakewarden.delta.features import features_of, half_listed_features, unknown_features, unlisted_features
 from lakewarden.delta.replay.log_objects import LAST_CHECKPOINT, LOG
 from lakewarden.delta.replay.log_state import LogState, Note
 from lakewarden.errors import Unsupported
@@ -146,6 +147,7 @@ def _look(
             notes += contradiction(log, found, listing, deep=deep)
         if deep or log.on_disk:
             notes += torn_compactions(log, listing.log_files)
+            notes += older_checkpoints(log, listing, found)
         notes += found.trail.notes()
         if checksum is not None and not any(note.damaging for note in notes):
             notes += of_checksum(checksum, found.state, listing)
@@ -171,6 +173,8 @@ def _with_files(look: _Look) -> _Look:
         every += [*of_live(state, listed), *vectors, *of_schema(state.metadata)]
         every += (Note("unknown-feature", name) for name in unknown_features(state.protocol))
         every += (Note("unknown-feature", f"{name} is used, and not asked for") for name in unlisted_features(state))
+        half = half_listed_features(state.protocol)
+        every += (Note("unknown-feature", f"{name} is asked of readers or of writers alone") for name in half)
         every += (Note("unknown-action", name) for name in sorted(state.unknown))
     once = {(note.kind, note.versions or note.detail): note for note in reversed(every)}
     return replace(look, notes=tuple(reversed(once.values())), suspects=tuple(odd))

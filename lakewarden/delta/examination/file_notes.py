@@ -244,7 +244,7 @@ def _odd_values(state: LogState) -> Iterator[Note]:
 
 def partition_columns(metadata: Metadata) -> dict[str, str]:
     """Their types by their names in the log and in paths: those that a mapping gives them."""
-    found = {str(field.get("name")).casefold(): field for field in _fields(_schema(metadata))}
+    found = {str(field.get("name")).casefold(): field for field in _fields(schema_of(metadata))}
     columns = ((name, found.get(name.casefold()) or {}) for name in metadata.partition_columns)
     return {str((field.get("metadata") or {}).get(_PHYSICAL) or name): str(field.get("type")) for name, field in columns}
 
@@ -265,7 +265,7 @@ def _odd_value(key: str, said: Mapping[str, str | None], columns: Mapping[str, s
 
 def column_names(metadata: Metadata) -> list[str]:
     """Of the columns, in their order."""
-    return [str(field.get("name")) for field in _fields(_schema(metadata))]
+    return [str(field.get("name")) for field in _fields(schema_of(metadata))]
 
 
 def of_schema(metadata: Metadata) -> Iterator[Note]:
@@ -274,7 +274,7 @@ def of_schema(metadata: Metadata) -> Iterator[Note]:
 
     Names of files are not compared: a partition for `B` and one for `b` are two directories wherever tables are stored.
     """
-    schema = _schema(metadata)
+    schema = schema_of(metadata)
     if metadata.schema_string and schema is None:
         yield Note("torn-commit", f"the schema of the table is cut off or no JSON: {metadata.schema_string[:100]!r}")
     if (mode := metadata.property("delta.columnMapping.mode")).lower() not in ("", "none", "id", "name"):
@@ -297,7 +297,7 @@ def no_columns(metadata: Metadata) -> str:
     return "the table has no schema" if not names else f"it is partitioned by {missing[0]}, which is no column" if missing else ""
 
 
-def _schema(metadata: Metadata) -> object:
+def schema_of(metadata: Metadata) -> object:
     """None where there is none, or no JSON."""
     try:
         return msgspec.json.decode(metadata.schema_string or "null")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
 from itertools import pairwise
@@ -13,9 +14,12 @@ from lakewarden.delta.examination.listing import TableListing
 from lakewarden.delta.examination.newest_version import MOST_VERSIONS, LogWalk, NewestVersion
 from lakewarden.delta.examination.version_checksum import VersionChecksum, differing_files
 from lakewarden.delta.features import features_of
+from lakewarden.delta.parquet.reading import read_footer
+from lakewarden.delta.replay.actions import read_actions
 from lakewarden.delta.replay.log_objects import (
     LAST_VERSION,
     LOG,
+    MOST_COMMIT,
     MOST_LOG,
     LogFiles,
     LogObjects,
@@ -25,9 +29,9 @@ from lakewarden.delta.replay.log_objects import (
     leading_version,
     version_named,
 )
-from lakewarden.delta.replay.log_state import PASSED_OVER, LogState, Note
-from lakewarden.errors import Corrupt
-from lakewarden.storage.objects import ObjectStore
+from lakewarden.delta.replay.log_state import PASSED_OVER, LogState, Note, unreadable
+from lakewarden.errors import Corrupt, Unsupported
+from lakewarden.storage.objects import Missing, ObjectStore
 
 _MOST_COMPARED = 32 << 20
 """Bytes of the commits below a checkpoint that are read to compare it with them, but for a deep look."""
@@ -177,6 +181,28 @@ def contradiction(log: LogObjects, found: NewestVersion, listing: TableListing, 
     if what := f"{len(differing)} live files: {differing[0]}" if differing else _other_head(found, before.state):
         said = f"the checkpoint of version {start.version} and its commits differ in {what}"
         yield Note("checkpoint-contradicts", said, (start.version,))
+
+
+def older_checkpoints(log: LogObjects, listing: TableListing, found: NewestVersion) -> Iterator[Note]:
+    """Those below the one that is read which can't be read: Spark passes over them, while commits replace them."""
+    start = found.state.checkpoint if found.state is not None else None
+    version = -1 if start is None else start.version
+    for each in (each for each in listing.log_files.checkpoints if each.version < version):
+        try:
+            for name in each.names:
+                _check_checkpoint(log, name, listing.log[name].size)
+        except (Missing, Unsupported):
+            continue
+        except Corrupt as error:
+            yield unreadable(each, error)
+
+
+def _check_checkpoint(log: LogObjects, name: str, size: int) -> None:
+    """Raises Corrupt: its footer, or a line of it, can't be read."""
+    if name.endswith(".json"):
+        deque(read_actions(name, log.read(name, MOST_COMMIT)), maxlen=0)
+    else:
+        read_footer(log.store, name, size)
 
 
 def _below(listing: TableListing, version: int, most: int) -> LogFiles | None:

@@ -13,7 +13,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakewarden.delta.replay.actions import AddFile, CommitActions, RemoveFile, read_actions
+from lakewarden.delta.examination.file_notes import schema_of
+from lakewarden.delta.replay.actions import AddFile, CommitActions, Metadata, RemoveFile, read_actions
 from lakewarden.delta.replay.checkpoints import Checkpoint, read_checkpoint
 from lakewarden.delta.replay.live_files import NO_FILES, FileKey, pc, whole
 from lakewarden.delta.replay.log_objects import MOST_COMMIT, CheckpointFiles, LogFiles, LogObjects, compaction_name
@@ -67,6 +68,8 @@ class RemovalTrail:
         self._doubtful: list[_Removal] = []
         self._wrong: dict[str, list[tuple[int, str]]] = {}
         """By kind, the versions whose commits do something wrong, and what."""
+        self._without_schema: int | None = None
+        """The version whose schema can't be read, if none has come since."""
         self._gone: set[FileKey] = set()
         """What commits removed and did not add again."""
         self.older: list[Any] = []
@@ -91,8 +94,16 @@ class RemovalTrail:
                 self._note("torn-commit", commit.version, f"has two {head} actions{_EITHER}")
             elif head:
                 heads.add(head)
+            if action.meta_data is not None:
+                self._follow_schema(action.meta_data, commit.version)
         if both := added & removed:
             self._note("removes-unknown", commit.version, f"adds and removes {min(both)[0]}{_EITHER}")
+
+    def _follow_schema(self, metadata: Metadata, version: int) -> None:
+        """That of the newest version is judged with it."""
+        if self._without_schema is not None:
+            self._note("torn-commit", self._without_schema, "has a schema that is cut off or no JSON")
+        self._without_schema = version if metadata.schema_string and schema_of(metadata) is None else None
 
     def _note(self, kind: str, version: int, what: str) -> None:
         self._wrong.setdefault(kind, []).append((version, what))
@@ -102,8 +113,7 @@ class RemovalTrail:
         before = self._live.get(file)
         if before is None:
             self._keys[file[0]] += 1
-        elif before != add.path and "%" in before + add.path and not file[0].startswith(("..", "/")):
-            # Spark and delta-rs compare paths as they are spelt, and read its rows twice.
+        elif _is_respelt(file[0], before, add.path):
             self._note("duplicate-live-path", version, f"adds {file[0]} by another spelling, {add.path[:200]}{_EITHER}")
         self._live[file] = add.path
         self._named.setdefault(file, len(self._named))
@@ -145,6 +155,7 @@ class RemovalTrail:
         return len(self._gone) + self._tombstones.num_rows - sum(pair in self._named for pair in pairs)
 
     def notes(self) -> Iterator[Note]:
+        yield from self._respelt()
         live = _among(self._base.files, self._doubtful)
         gone = _among(self._tombstones, self._doubtful)
         vectors: dict[str, list[FileKey]] = {}
@@ -164,6 +175,25 @@ class RemovalTrail:
             more = f" ({len(found)} such actions)" if len(found) > 1 else ""
             versions = tuple(sorted({version for version, _ in found})[:MOST_VERSIONS])
             yield Note(kind, f"commit {version} {what}{more}", versions)
+
+    def _respelt(self) -> Iterator[Note]:
+        """Files of the checkpoint that commits add by another spelling, and did not remove."""
+        files = self._base.files
+        if not files.num_rows or not self._live:
+            return
+        if whole(files, "path").equals(whole(files, "key")) and not any("%" in path for path in self._live.values()):
+            return
+        removed = {each.file for each in self._doubtful}
+        again = files.filter(pc.is_in(whole(files, "key"), value_set=pa.array({key for key, _ in self._live}, pa.string())))
+        for key, vector, path in zip(*(again.column(name).to_pylist() for name in ("key", "vectorId", "path")), strict=True):
+            said = self._live.get((key, vector), path)
+            if (key, vector) not in removed and _is_respelt(key, path, said):
+                yield Note("duplicate-live-path", f"{key} is live by two spellings, {path[:200]} and {said[:200]}{_EITHER}")
+
+
+def _is_respelt(key: str, one: str, other: str) -> bool:
+    """Whether Spark and delta-rs, who compare paths as they are spelt, take the file for two, and read its rows twice."""
+    return one != other and "%" in one + other and not key.startswith(("..", "/"))
 
 
 def _among(files: pa.Table, removals: Collection[_Removal]) -> set[FileKey]:

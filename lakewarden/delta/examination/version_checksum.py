@@ -17,6 +17,7 @@ that is asked to read files (`deep`) reads the log instead.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -33,7 +34,7 @@ from lakewarden.delta.features import features_of
 from lakewarden.delta.replay.actions import AddFile, DomainMetadata, Metadata, Protocol, Transaction
 from lakewarden.delta.replay.checkpoints import Checkpoint
 from lakewarden.delta.replay.live_files import of_adds, pc, whole
-from lakewarden.delta.replay.log_objects import LAST_CHECKPOINT, LOG, SIDECARS, LogObjects, version_of
+from lakewarden.delta.replay.log_objects import LAST_CHECKPOINT, LOG, SIDECARS, LogObjects, commit_name, version_of
 from lakewarden.delta.replay.log_state import LogState, Reconciliation
 from lakewarden.delta.replay.paths import root_of
 from lakewarden.errors import Corrupt, Unsupported
@@ -42,9 +43,16 @@ from lakewarden.storage.objects import Missing
 _MOST = 16 << 20
 """Bytes of one: Spark writes files into those of tables with at most 50."""
 
+_CHECKSUM_FOLLOWS = timedelta(seconds=15)
+"""How long after its commit a checksum may be written. One that is younger may have been overwritten."""
+
 _CHECKPOINT_FOLLOWS = timedelta(seconds=15)
 """How long after a version's checksum its checkpoint may be finished: it has 50 files at most, else the checksum names none. What
 damages it as soon as that is not seen."""
+
+
+_SIDECAR = re.compile(rf"{SIDECARS}/(\d{{20}})\.checkpoint\.(\d{{10}})\.(\d{{10}})\.")
+"""As Spark names the parts of a checkpoint; other writers don't count them."""
 
 
 class _Checksum(msgspec.Struct, frozen=True, rename="camel"):
@@ -140,7 +148,9 @@ def read_checksum(log: LogObjects, listing: TableListing, *, alone: bool) -> Ver
     if (said.num_files, said.table_size_bytes) != (len(said.all_files), sum(each.size or 0 for each in said.all_files)):
         return VersionChecksum(None)  # it contradicts itself
     state = _state(said, log, listing, version) if alone else None
-    stands = late is None or (state is not None and _is_copy(state, listing, late))
+    stands = not _is_touched(listing, name, version)
+    if late is not None:
+        stands = state is not None and _is_copy(state, listing, late)
     return VersionChecksum(said, state if stands else None, lacks or not stands)
 
 
@@ -152,6 +162,9 @@ def _is_whole(listing: TableListing, version: int) -> bool:
     if version not in files.commits or any(each not in files.commits for each in commits):
         return False
     sidecars = {name for name in listing.log if name.startswith(f"{SIDECARS}/")}
+    parts = {found.groups() for found in map(_SIDECAR.match, sidecars) if found and int(found[1]) == start}
+    if any(len({number for _, number, of in parts if of == count}) < int(count) for _, _, count in parts):
+        return False
     pointed = {LAST_CHECKPOINT} & listing.log.keys()
     with_sidecars = sum(each.kind == "UUID-named" for each in files.checkpoints)
     if (pointed and not files.checkpoints) or len(sidecars) < with_sidecars:
@@ -178,6 +191,15 @@ def _later(listing: TableListing, name: str, version: int) -> datetime | None:
         if found.modified > written + (_CHECKPOINT_FOLLOWS if key in own else timedelta()) and not key.endswith(".crc")
     ]
     return max(late, default=None)
+
+
+def _is_touched(listing: TableListing, name: str, version: int) -> bool:
+    """Whether the checksum is the youngest object of the table, and was not written right behind its commit. In a table that was
+    copied, others are younger."""
+    written, commit = listing.log[name].modified, listing.log[commit_name(version)].modified
+    return max(listing.modified) == written and (
+        written > commit + _CHECKSUM_FOLLOWS or any(commit < each < written for each in listing.modified)
+    )
 
 
 def _state(said: _Checksum, log: LogObjects, listing: TableListing, version: int) -> LogState | None:

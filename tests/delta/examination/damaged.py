@@ -278,9 +278,23 @@ def _of_three_rows(table: HandWritten, **more: object) -> None:
     table.commit(4, {"add": {**said, "stats": '{"numRecords":3}', **more}})
 
 
-def _older_checkpoint_emptied(table: HandWritten) -> None:
+def _older_checkpoint(table: HandWritten, damage: Callable[[Path], object]) -> None:
     DeltaTable(table.path).create_checkpoint()
-    checkpoint(table).write_bytes(b"")
+    damage(checkpoint(table))
+
+
+def _schema_cut_and_mended(table: HandWritten) -> None:
+    said = metadata(PART, ["p"])
+    table.commit(4, {"metaData": {**said["metaData"], "schemaString": '{"type":"struct","fie'}})
+    table.commit(5, said)
+
+
+def _another_spelling_than_the_checkpoint(table: HandWritten) -> None:
+    table.commit(4, {"add": {**table.file("p=b/3.parquet", [4], partition={"p": "b"})["add"], "path": "p=b/%33.parquet"}})
+
+
+def _listed(readers: list[str], writers: list[str]) -> Json:
+    return {"protocol": {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": readers, "writerFeatures": writers}}
 
 
 def _below_the_first_commits(table: HandWritten, damage: Callable[[HandWritten], object]) -> None:
@@ -390,6 +404,7 @@ DAMAGES: list[tuple[str, str, Damage]] = [
     ("torn-commit", "other files of as many bytes, by its checksum", _another_partition),
     ("torn-commit", "within, between others", lambda table: _cut(table.path / log(3))),
     ("torn-commit", "below the checkpoint", lambda table: _cut(table.path / log(1))),
+    ("torn-commit", "a schema that is cut, below another", _schema_cut_and_mended),
     ("torn-commit", "two protocols", lambda table: table.commit(4, *[protocol("deletionVectors")] * 2)),
     ("torn-commit", "two schemas", lambda table: table.commit(4, metadata(PART, ["p"]), metadata(PART[:1], ["p"]))),
     (
@@ -397,7 +412,8 @@ DAMAGES: list[tuple[str, str, Damage]] = [
         "between two checkpoints",
         lambda table: _below_the_first_commits(table, lambda table: _cut(table.path / log(3))),
     ),
-    ("checkpoint-unreadable", "an older one", _older_checkpoint_emptied),
+    ("checkpoint-unreadable", "an older one", lambda table: _older_checkpoint(table, lambda path: path.write_bytes(b""))),
+    ("checkpoint-unreadable", "an older one, cut", lambda table: _older_checkpoint(table, _cut)),
     (
         "checkpoint-unreadable",
         "one that others are compared with",
@@ -475,6 +491,7 @@ DAMAGES: list[tuple[str, str, Damage]] = [
         "by another spelling",
         _by_another_spelling,
     ),
+    ("duplicate-live-path", "by another spelling than the checkpoint", _another_spelling_than_the_checkpoint),
     ("removes-unknown", "twice in one commit", lambda table: table.commit(4, *[remove("p=b/3.parquet")] * 2)),
     (
         "removes-unknown",
@@ -516,6 +533,8 @@ DAMAGES: list[tuple[str, str, Damage]] = [
         "a type",
         lambda table: table.commit(4, metadata([*PART, {**PART[1], "name": "g", "type": "shape"}], ["p"])),
     ),
+    ("unknown-feature", "of readers alone", lambda table: table.commit(4, _listed(["deletionVectors"], []))),
+    ("unknown-feature", "of readers, for writers alone", lambda table: table.commit(4, _listed([], ["deletionVectors"]))),
     ("unknown-feature", "vectors without it", lambda table: table.commit(4, _versions(1, 2))),
     (
         "unknown-feature",

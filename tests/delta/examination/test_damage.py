@@ -40,6 +40,13 @@ def test_a_damage_is_found_by_its_name(table: HandWritten, kind: str, how: str, 
     assert bool(found.error) is (found.state is None)
 
 
+@pytest.mark.parametrize("end", [b"\r", b"\r\n", b"\r\r"])
+def test_lines_may_end_as_readers_end_them(table: HandWritten, end: bytes) -> None:
+    for path in table.log.glob("*.json"):
+        path.write_bytes(path.read_bytes().replace(b"\n", end))
+    assert look(table).verdict == "sound"
+
+
 def test_a_schema_that_is_cut_is_torn(table: HandWritten) -> None:
     said = metadata(PART, ["p"])
     table.commit(4, {"metaData": {**said["metaData"], "schemaString": '{"type":"struct","fie'}})

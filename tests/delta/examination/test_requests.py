@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -19,8 +20,8 @@ from lakewarden.delta.examination.listing import TableListing
 from lakewarden.storage.meter import metered
 from lakewarden.storage.objects import ObjectStore
 from lakewarden.storage.open import open_store
-from tests.delta.examination.damaged import CRC, LAST, _checkpoint_without_a_file, checkpoint, log, whole, with_checksum
-from tests.delta.hand_written import HandWritten, add
+from tests.delta.examination.damaged import CRC, LAST, PART, _checkpoint_without_a_file, checkpoint, log, whole, with_checksum
+from tests.delta.hand_written import HandWritten, add, metadata, protocol
 from tests.fixtures.minio import MinioServer
 
 MANY = 30
@@ -255,6 +256,40 @@ def test_a_checksum_of_a_commit_that_was_overwritten(table: HandWritten, copied:
     copy.store.put("p=a/of-nobody.parquet", b"?")
     copy.written = {log(3): LATER, "p=a/of-nobody.parquet": LATER + timedelta(seconds=1)}
     assert copy.look()[0].read == "log", "a file that no commit names says nothing of a copy"
+
+
+def test_a_checksum_that_was_overwritten_by_an_older_one(table: HandWritten, copied: Callable[[HandWritten], Copy]) -> None:
+    """It is the youngest object: long behind its commit, or with others in between. What it names is compared with the log."""
+    table.commit(4, table.file("p=d/5.parquet", [1], partition={"p": "d"}))
+    for version in (3, 4):
+        with_checksum(table, version)
+    copy, newest = copied(table), f"_delta_log/{4:020d}.crc"
+    copy.written = {newest: BEFORE + timedelta(seconds=2)}
+    assert (copy.look()[0].read, copy.look()[1]) == ("checksum", {"GET": 1})
+    copy.store.put(newest, copy.store.get(CRC))
+    for copy.written in ({newest: LATER}, {newest: BEFORE + timedelta(seconds=2), log(1): BEFORE + timedelta(seconds=1)}):
+        seen, _ = copy.look()
+        assert (seen.read, [note.kind for note in seen.notes], seen.verdict) == ("log", ["torn-commit"], "damaged")
+
+
+def test_a_checkpoint_that_lacks_a_part_by_its_names_is_read(table: HandWritten, copied: Callable[[HandWritten], Copy]) -> None:
+    """As Spark names its sidecars. With a checksum the log is not read otherwise."""
+    with_checksum(table)
+    uuid = "80a083e8-7026-4e79-81be-64bd76c43a11"
+    parts = [f"{2:020d}.checkpoint.{number:010d}.{2:010d}.{uuid}.parquet" for number in (1, 2)]
+    (table.log / "_sidecars").mkdir()
+    for part in parts:
+        shutil.copy(checkpoint(table), table.log / "_sidecars" / part)
+    checkpoint(table).unlink()
+    (table.path / LAST).unlink()
+    lines = [protocol("deletionVectors", "v2Checkpoint"), metadata(PART, ["p"])]
+    lines += [{"sidecar": {"path": part, "sizeInBytes": 1, "modificationTime": 1}} for part in parts]
+    (table.log / f"{2:020d}.checkpoint.{uuid}.json").write_text("\n".join(map(json.dumps, lines)))
+    copy = copied(table)
+    assert copy.look()[0].read == "checksum"
+    copy.store.delete([f"_delta_log/_sidecars/{parts[0]}"])
+    seen, _ = copy.look()
+    assert (seen.read, [note.kind for note in seen.notes]) == ("log", ["checkpoint-unreadable"])
 
 
 def test_the_times_of_a_copy_say_nothing_of_a_checksum(table: HandWritten, copied: Callable[[HandWritten], Copy]) -> None:
