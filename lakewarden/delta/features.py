@@ -234,18 +234,18 @@ def unknown_features(protocol: Protocol) -> tuple[str, ...]:
     return (*sorted(features_of(protocol) - _BY_NAME.keys()), *versions, *unlisted)
 
 
-def unlisted_features(state: LogState) -> tuple[str, ...]:
-    """Those that this version uses and its protocol does not ask for: readers may pass over them, and then find other rows."""
-    changing = (_BY_NAME[name] for name in ("columnMapping", "deletionVectors"))
-    return tuple(each.name for each in changing if each.name not in features_of(state.protocol) and each.in_use(state))
-
-
-def half_listed_features(protocol: Protocol) -> tuple[str, ...]:
-    """Those of readers that only one of the two lists has: Delta's kernel opens no such table ("Table Features")."""
-    if (protocol.min_reader_version, protocol.min_writer_version) != (MOST_READER, MOST_WRITER):
-        return ()
-    alone = {*(protocol.reader_features or ())} ^ {*(protocol.writer_features or ())}
-    return tuple(feature.name for feature in FEATURES if feature.reader and feature.name in alone)
+def asked_wrongly(state: LogState) -> Iterator[str]:
+    """Features that this version uses and its protocol does not ask for: readers may pass over them, and then find other rows.
+    And those of readers that one of the two lists lacks: Delta's kernel opens no such table."""
+    protocol = state.protocol
+    for each in (_BY_NAME["columnMapping"], _BY_NAME["deletionVectors"]):
+        if each.name not in features_of(protocol) and each.in_use(state):
+            yield f"{each.name} is used, and not asked for"
+    if (protocol.min_reader_version, protocol.min_writer_version) == (MOST_READER, MOST_WRITER):
+        alone = {*(protocol.reader_features or ())} ^ {*(protocol.writer_features or ())}
+        yield from (
+            f"{each.name} is asked of readers or of writers alone" for each in FEATURES if each.reader and each.name in alone
+        )
 
 
 def in_use(state: LogState) -> tuple[Feature, ...]:

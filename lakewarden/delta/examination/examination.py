@@ -33,13 +33,14 @@ from lakewarden.delta.examination.log_notes import (
     is_doubtful,
     lost_commits,
     of_checksum,
+    of_features,
     of_pointer,
     older_checkpoints,
     without_emptied,
 )
 from lakewarden.delta.examination.newest_version import LogWalk, NewestVersion, torn_compactions
 from lakewarden.delta.examination.version_checksum import read_checksum
-from lakewarden.delta.features import features_of, half_listed_features, unknown_features, unlisted_features
+from lakewarden.delta.features import asked_wrongly, features_of, unknown_features
 from lakewarden.delta.replay.log_objects import LAST_CHECKPOINT, LOG
 from lakewarden.delta.replay.log_state import LogState, Note
 from lakewarden.errors import Unsupported
@@ -147,10 +148,13 @@ def _look(
             notes += contradiction(log, found, listing, deep=deep)
         if deep or log.on_disk:
             notes += torn_compactions(log, listing.log_files)
-            notes += older_checkpoints(log, listing, found)
+            notes += older_checkpoints(log, listing, found, deep=deep)
         notes += found.trail.notes()
         if checksum is not None and not any(note.damaging for note in notes):
             notes += of_checksum(checksum, found.state, listing)
+    elif checksum is not None and checksum.has_head and not any(note.damaging for note in notes):
+        detail = f"{found.error}, which the checksum of version {listing.log_files.newest} has: a commit lost a line"
+        notes += [Note("torn-commit", detail, (listing.log_files.newest or 0,))]
     look = _with_files(_Look(listed, listing, found.state, tuple(notes), (), found, found.error))
     is_well = not look.suspects and not any(note.damaging for note in look.notes)
     return replace(look, notes=(*look.notes, *of_pointer(pointer, listing, found if is_well else None)))
@@ -170,11 +174,9 @@ def _with_files(look: _Look) -> _Look:
     if state is not None:
         vectors, needed = of_vectors(state)
         odd += suspects(state, listed, needed)
-        every += [*of_live(state, listed), *vectors, *of_schema(state.metadata)]
+        every += [*of_live(state, listed), *vectors, *of_schema(state.metadata), *of_features(state)]
         every += (Note("unknown-feature", name) for name in unknown_features(state.protocol))
-        every += (Note("unknown-feature", f"{name} is used, and not asked for") for name in unlisted_features(state))
-        half = half_listed_features(state.protocol)
-        every += (Note("unknown-feature", f"{name} is asked of readers or of writers alone") for name in half)
+        every += (Note("unknown-feature", said) for said in asked_wrongly(state))
         every += (Note("unknown-action", name) for name in sorted(state.unknown))
     once = {(note.kind, note.versions or note.detail): note for note in reversed(every)}
     return replace(look, notes=tuple(reversed(once.values())), suspects=tuple(odd))

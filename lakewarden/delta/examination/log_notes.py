@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
 from itertools import pairwise
@@ -14,12 +13,10 @@ from lakewarden.delta.examination.listing import TableListing
 from lakewarden.delta.examination.newest_version import MOST_VERSIONS, LogWalk, NewestVersion
 from lakewarden.delta.examination.version_checksum import VersionChecksum, differing_files
 from lakewarden.delta.features import features_of
-from lakewarden.delta.parquet.reading import read_footer
-from lakewarden.delta.replay.actions import read_actions
+from lakewarden.delta.replay.checkpoints import read_checkpoint
 from lakewarden.delta.replay.log_objects import (
     LAST_VERSION,
     LOG,
-    MOST_COMMIT,
     MOST_LOG,
     LogFiles,
     LogObjects,
@@ -31,7 +28,7 @@ from lakewarden.delta.replay.log_objects import (
 )
 from lakewarden.delta.replay.log_state import PASSED_OVER, LogState, Note, unreadable
 from lakewarden.errors import Corrupt, Unsupported
-from lakewarden.storage.objects import Missing, ObjectStore
+from lakewarden.storage.objects import ObjectStore
 
 _MOST_COMPARED = 32 << 20
 """Bytes of the commits below a checkpoint that are read to compare it with them, but for a deep look."""
@@ -183,26 +180,29 @@ def contradiction(log: LogObjects, found: NewestVersion, listing: TableListing, 
         yield Note("checkpoint-contradicts", said, (start.version,))
 
 
-def older_checkpoints(log: LogObjects, listing: TableListing, found: NewestVersion) -> Iterator[Note]:
-    """Those below the one that is read which can't be read: Spark passes over them, while commits replace them."""
-    start = found.state.checkpoint if found.state is not None else None
-    version = -1 if start is None else start.version
-    for each in (each for each in listing.log_files.checkpoints if each.version < version):
+def of_features(state: LogState) -> Iterator[Note]:
+    """What a feature in use requires of each action and one lacks: Spark then writes no more, or reads no row ids."""
+    newest, metadata = state.newest, state.metadata
+    dated = metadata.says("delta.enableInCommitTimestamps") and "inCommitTimestamp" in features_of(state.protocol)
+    if dated and newest is not None and newest.digest and "inCommitTimestamp" not in newest.info:
+        yield Note("torn-commit", f"commit {newest.version} has no inCommitTimestamp", (newest.version,))
+    if metadata.says("delta.enableRowTracking") and (count := state.files.column("baseRowId").null_count):
+        yield Note("torn-commit", f"{count} live files have no baseRowId, by which rows are tracked")
+
+
+def older_checkpoints(log: LogObjects, listing: TableListing, found: NewestVersion, *, deep: bool) -> Iterator[Note]:
+    """Those below the one that is read which can't be read: Spark passes over them, while commits replace them. Not those with
+    sidecars, which a cleanup may remove first."""
+    there = listing.log_files.checkpoints if found.state is not None and found.state.checkpoint is not None else ()
+    older = [each for each in there if each.version < found.base.version and each.kind != "UUID-named"]
+    if sum(listing.log[name].size for each in older for name in each.names) > (MOST_LOG if deep else _MOST_COMPARED):
+        return
+    for each in older:
         try:
-            for name in each.names:
-                _check_checkpoint(log, name, listing.log[name].size)
-        except (Missing, Unsupported):
-            continue
+            with suppress(Unsupported):
+                read_checkpoint(log, each)
         except Corrupt as error:
             yield unreadable(each, error)
-
-
-def _check_checkpoint(log: LogObjects, name: str, size: int) -> None:
-    """Raises Corrupt: its footer, or a line of it, can't be read."""
-    if name.endswith(".json"):
-        deque(read_actions(name, log.read(name, MOST_COMMIT)), maxlen=0)
-    else:
-        read_footer(log.store, name, size)
 
 
 def _below(listing: TableListing, version: int, most: int) -> LogFiles | None:

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from lakewarden.delta.examination.file_notes import schema_of
-from lakewarden.delta.replay.actions import AddFile, CommitActions, Metadata, RemoveFile, read_actions
+from lakewarden.delta.replay.actions import AddFile, CommitActions, LogAction, Metadata, RemoveFile, read_actions
 from lakewarden.delta.replay.checkpoints import Checkpoint, read_checkpoint
 from lakewarden.delta.replay.live_files import NO_FILES, FileKey, pc, whole
 from lakewarden.delta.replay.log_objects import MOST_COMMIT, CheckpointFiles, LogFiles, LogObjects, compaction_name
@@ -52,6 +52,7 @@ class _Removal:
 _OTHER_VECTOR = ", by another vector than it has"
 _OF_NOBODY = ", which no version has: a commit below may have been overwritten"
 _EITHER = ": Delta's protocol allows one, and readers differ about which counts"
+_REQUIRED = ", which Delta's protocol requires: its kernel opens no such table"
 
 
 class RemovalTrail:
@@ -90,7 +91,7 @@ class RemovalTrail:
                 if file in removed:
                     self._note("removes-unknown", commit.version, f"removes {file[0]} twice{_EITHER}")
                 removed.add(file)
-            elif (head := "protocol" if action.protocol else "metaData" if action.meta_data else "") in heads:
+            elif (head := _head_of(action)) in heads:
                 self._note("torn-commit", commit.version, f"has two {head} actions{_EITHER}")
             elif head:
                 heads.add(head)
@@ -110,6 +111,8 @@ class RemovalTrail:
 
     def _add(self, add: AddFile, version: int) -> FileKey:
         file = key_of(add.path, self._root), add.vector_id
+        if add.partition_values is None:
+            self._note("partition-value-nulled", version, f"adds {file[0]} without partitionValues{_REQUIRED}")
         before = self._live.get(file)
         if before is None:
             self._keys[file[0]] += 1
@@ -189,6 +192,13 @@ class RemovalTrail:
             said = self._live.get((key, vector), path)
             if (key, vector) not in removed and _is_respelt(key, path, said):
                 yield Note("duplicate-live-path", f"{key} is live by two spellings, {path[:200]} and {said[:200]}{_EITHER}")
+
+
+def _head_of(action: LogAction) -> str:
+    """Of what a commit may have one; empty for all else."""
+    if action.domain_metadata is not None:
+        return f"{action.domain_metadata.domain[:100]} domain"
+    return "protocol" if action.protocol else "metaData" if action.meta_data else ""
 
 
 def _is_respelt(key: str, one: str, other: str) -> bool:

@@ -89,6 +89,11 @@ class VersionChecksum:
     def files(self) -> int:
         return self._said.num_files if self._said else 0
 
+    @property
+    def has_head(self) -> bool:
+        """Whether it says what protocol and metadata its version has."""
+        return self._said is not None and None not in (self._said.protocol, self._said.metadata)
+
     def differs(self, state: LogState) -> str:
         """In what it differs from that version by the log; empty where it does not."""
         said = self._said

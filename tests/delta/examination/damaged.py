@@ -28,6 +28,7 @@ DIGITS = "ab^-aqEH.-t@S}K{vb[*"
 """A UUID in base 85."""
 VECTOR = f"deletion_vector_{uuid.UUID(bytes=z85(DIGITS))}.bin"
 ANOTHER: Json = {"storageType": "u", "pathOrInlineDv": DIGITS[::-1], "offset": 1, "sizeInBytes": 40, "cardinality": 1}
+DOMAIN: Json = {"domain": "own", "configuration": "{}", "removed": False}
 CRC = f"_delta_log/{3:020d}.crc"
 LAST = "_delta_log/_last_checkpoint"
 
@@ -297,6 +298,13 @@ def _listed(readers: list[str], writers: list[str]) -> Json:
     return {"protocol": {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": readers, "writerFeatures": writers}}
 
 
+def _enabling(table: HandWritten, feature: str, setting: str) -> None:
+    """A feature, of which the actions lack what it requires."""
+    said = protocol("deletionVectors")["protocol"]
+    asked = {**said, "writerFeatures": [*said["writerFeatures"], feature]}
+    table.commit(4, {"commitInfo": {"operation": "X"}}, {"protocol": asked}, metadata(PART, ["p"], {setting: "true"}))
+
+
 def _below_the_first_commits(table: HandWritten, damage: Callable[[HandWritten], object]) -> None:
     """Between two checkpoints, of a log whose first commits a cleanup has removed."""
     table.commit(4, table.file("p=c/4.parquet", [1], partition={"p": "c"}))
@@ -405,6 +413,13 @@ DAMAGES: list[tuple[str, str, Damage]] = [
     ("torn-commit", "within, between others", lambda table: _cut(table.path / log(3))),
     ("torn-commit", "below the checkpoint", lambda table: _cut(table.path / log(1))),
     ("torn-commit", "a schema that is cut, below another", _schema_cut_and_mended),
+    (
+        "torn-commit",
+        "two of a domain",
+        lambda table: table.commit(4, protocol("deletionVectors", "domainMetadata"), *[{"domainMetadata": DOMAIN}] * 2),
+    ),
+    ("torn-commit", "no time of a commit", lambda table: _enabling(table, "inCommitTimestamp", "delta.enableInCommitTimestamps")),
+    ("torn-commit", "no ids of rows", lambda table: _enabling(table, "rowTracking", "delta.enableRowTracking")),
     ("torn-commit", "two protocols", lambda table: table.commit(4, *[protocol("deletionVectors")] * 2)),
     ("torn-commit", "two schemas", lambda table: table.commit(4, metadata(PART, ["p"]), metadata(PART[:1], ["p"]))),
     (

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lakewarden.delta.examination.kinds import KINDS
-from tests.delta.examination.damaged import DAMAGES, PART, Damage, _days, checkpoint, log, look, whole
+from tests.delta.examination.damaged import DAMAGES, PART, Damage, _days, checkpoint, log, look, whole, with_checksum
 from tests.delta.hand_written import HandWritten, add, bitmap, inline, metadata, protocol, remove
 
 NOT_DAMAGED = {"history-gap": "sound", "unknown-feature": "unreadable", "unknown-action": "unreadable"}
@@ -38,6 +38,25 @@ def test_a_damage_is_found_by_its_name(table: HandWritten, kind: str, how: str, 
     assert {note.kind for note in found.notes} == {kind}, (how, found.notes)
     assert found.verdict == NOT_DAMAGED.get(kind, "damaged")
     assert bool(found.error) is (found.state is None)
+
+
+def test_a_file_without_partition_values_where_there_are_no_partitions(tmp_path: Path) -> None:
+    """Spark reads it; Delta's kernel, and so delta-rs, does not open the table."""
+    table = HandWritten(tmp_path / "t")
+    added = table.file("1.parquet", [1])
+    table.begin({"add": {**added["add"], "partitionValues": None}})
+    assert [note.kind for note in look(table).notes] == ["partition-value-nulled"]
+
+
+@pytest.mark.parametrize("lost", ["protocol", "metaData"])
+def test_a_first_commit_that_lost_a_line_differs_from_its_checksum(tmp_path: Path, lost: str) -> None:
+    table = HandWritten(tmp_path / "t")
+    table.begin(table.file("1.parquet", [1]))
+    with_checksum(table, 0)
+    path = table.path / log(0)
+    path.write_text("".join(line for line in path.read_text().splitlines(keepends=True) if f'"{lost}"' not in line))
+    found = look(table)
+    assert ([note.kind for note in found.notes], found.verdict, found.state) == (["torn-commit"], "damaged", None)
 
 
 @pytest.mark.parametrize("end", [b"\r", b"\r\n", b"\r\r"])
