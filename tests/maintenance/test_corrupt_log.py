@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -12,15 +11,16 @@ from lakewarden.base.scope import Scope, TableName
 from lakewarden.errors import Corrupt
 from lakewarden.log.objects import names, pack, segment
 from lakewarden.log.objects.pack import INDEXED, LINKED
+from tests.fixtures.bucket import path_of
 from tests.fixtures.lakes import NOTES, make_notes, notes
 
 OTHER = "chat.other"
 
 
 @pytest.fixture
-def lake(tmp_path: Path) -> Lakehouse:
+def lake(warehouse_uri: str) -> Lakehouse:
     """One table has lost a segment; another is sound."""
-    lake = Lakehouse.open(str(tmp_path))
+    lake = Lakehouse.open(warehouse_uri)
     table = make_notes(lake)
     other = lake.create_table(OTHER, type="SHARED", columns=[Column("id", "BIGINT")], primary_key=["id"])
     other.write([{"id": 1}])
@@ -30,9 +30,9 @@ def lake(tmp_path: Path) -> Lakehouse:
     return lake
 
 
-def make_of_format(at: Path, number: int) -> None:
-    Lakehouse.open(str(at))
-    identity = at / "_lakewarden" / "warehouse.json"
+def make_of_format(uri: str, number: int) -> None:
+    Lakehouse.open(uri)
+    identity = path_of(uri) / "_lakewarden" / "warehouse.json"
     identity.write_text(json.dumps(json.loads(identity.read_text()) | {"format": number}))
 
 
@@ -73,9 +73,9 @@ def test_a_plan_of_the_flush_of_a_new_user_says_so(lake: Lakehouse) -> None:
 
 
 @pytest.mark.parametrize("number", [1, LINKED, INDEXED])
-def test_segments_are_of_the_warehouses_format(tmp_path: Path, number: int) -> None:
-    make_of_format(tmp_path, number)
-    lake = Lakehouse.open(str(tmp_path))
+def test_segments_are_of_the_warehouses_format(warehouse_uri: str, number: int) -> None:
+    make_of_format(warehouse_uri, number)
+    lake = Lakehouse.open(warehouse_uri)
     table = make_notes(lake)
     table.write(notes({1: "x"}), user="ann")
     data = lake.warehouse.state.get(names.segment_key(table.table.log_id, 0))
@@ -84,12 +84,12 @@ def test_segments_are_of_the_warehouses_format(tmp_path: Path, number: int) -> N
 
 
 @pytest.mark.parametrize("number", [1, LINKED, INDEXED])
-def test_only_the_newest_format_writes_an_index(tmp_path: Path, number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_newest_format_writes_an_index(warehouse_uri: str, number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A release of an older format that has the warehouse open could read neither the segment nor the carry."""
     monkeypatch.setattr(segment, "MANY", 2)
     monkeypatch.setattr(pack, "MANY", 2)
-    make_of_format(tmp_path, number)
-    with Lakehouse.open(str(tmp_path)) as lake:
+    make_of_format(warehouse_uri, number)
+    with Lakehouse.open(warehouse_uri) as lake:
         table = make_notes(lake)
         rows = [{"id": key, "text": "x", "owner": f"u{key}"} for key in range(6)]
         table.write(rows, user_column="owner")
@@ -99,7 +99,7 @@ def test_only_the_newest_format_writes_an_index(tmp_path: Path, number: int, mon
         assert _kinds(lake) == {number == INDEXED}, "of the carry, and of the history"
         assert [one.user for one in lake.pending()] == ["u4", "u5"]
         assert lake.upgrade()[0].format == INDEXED
-    with Lakehouse.open(str(tmp_path)) as lake:
+    with Lakehouse.open(warehouse_uri) as lake:
         table = lake.table(NOTES)
         table.write(rows, user_column="owner")
         assert True in _kinds(lake)
@@ -114,7 +114,7 @@ def _kinds(lake: Lakehouse) -> set[bool]:
     return {state.get_range(key, 12, 1) == b"\x01" for key in keys}
 
 
-def test_a_later_format_is_refused(tmp_path: Path) -> None:
-    make_of_format(tmp_path, 4)
+def test_a_later_format_is_refused(warehouse_uri: str) -> None:
+    make_of_format(warehouse_uri, 4)
     with pytest.raises(Corrupt, match="has format 4; this version of Lakewarden reads formats 1 to 3"):
-        Lakehouse.open(str(tmp_path))
+        Lakehouse.open(warehouse_uri)

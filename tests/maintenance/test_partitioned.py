@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -25,8 +24,8 @@ EVENTS = "app.events"
 
 
 @pytest.fixture
-def lake(tmp_path: Path) -> Lakehouse:
-    lake = Lakehouse.open(str(tmp_path / "w"))
+def lake(warehouse_uri: str) -> Lakehouse:
+    lake = Lakehouse.open(warehouse_uri)
     lake.create_namespace("app")
     lake.create_table(EVENTS, columns=COLUMNS, primary_key=["id"], partition_by=["kind", "day"])
     return lake
@@ -53,7 +52,7 @@ def _files(lake: Lakehouse) -> dict[str, int]:
 
 
 def _uri(lake: Lakehouse) -> str:
-    return str(Path(lake.table(EVENTS).warehouse.uri) / "data/app/events")
+    return f"{lake.table(EVENTS).warehouse.uri}/data/app/events"
 
 
 def _opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
@@ -156,7 +155,7 @@ def test_optimize_refuses_another_condition(lake: Lakehouse, where: str, says: s
 
 @pytest.mark.parametrize("zorder", [(), ("n",)])
 def test_bins_of_a_large_table_are_written_side_by_side(
-    lake: Lakehouse, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, zorder: tuple[str, ...]
+    lake: Lakehouse, warehouse_uri: str, monkeypatch: pytest.MonkeyPatch, zorder: tuple[str, ...]
 ) -> None:
     for number in range(3):
         _flushed(lake, (number, "2024-05-01", "a", 9 - number), (10 + number, "2024-05-01", None, number))
@@ -167,7 +166,7 @@ def test_bins_of_a_large_table_are_written_side_by_side(
         return in_process(work, pickle.loads(pickle.dumps(items)), advance)
 
     monkeypatch.setattr(WorkEngine, "_spread", lambda _self: counted)
-    with Lakehouse.open(str(tmp_path / "w"), settings=Settings(flush=FlushSettings(large_scope_bytes=1))) as large:
+    with Lakehouse.open(warehouse_uri, settings=Settings(flush=FlushSettings(large_scope_bytes=1))) as large:
         (report,) = large.optimize(EVENTS, zorder=zorder)
         assert (report.outcome, report.metrics["files_added"], report.metrics["files_removed"]) == ("done", 2, 6)
         assert spread == [2]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from deltalake import DeltaTable
@@ -24,8 +23,8 @@ COLUMNS = [Column("id", "BIGINT"), Column("day", "DATE"), Column("kind", "TEXT")
 
 
 @pytest.fixture
-def lake(tmp_path: Path) -> Lakehouse:
-    lake = Lakehouse.open(str(tmp_path / "w"))
+def lake(warehouse_uri: str) -> Lakehouse:
+    lake = Lakehouse.open(warehouse_uri)
     lake.create_namespace("app")
     return lake
 

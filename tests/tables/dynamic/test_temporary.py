@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -21,6 +20,7 @@ from lakewarden.errors import (
 )
 from lakewarden.sql.results import AffectedRows, Result, ResultRows
 from lakewarden.sql.session import SqlSession
+from tests.fixtures.bucket import path_of
 
 Sql = Callable[[str], list[Result]]
 
@@ -75,7 +75,7 @@ def test_fl_011_a_temporary_table_is_its_sessions_own(lake: Lakehouse) -> None:
     with pytest.raises(PermissionDenied):
         mine.sql("SELECT * FROM t11")
     assert lake.warehouse.catalog.read().version == version
-    assert not [path for path in Path(lake.warehouse.uri).rglob("*") if "few" in path.name]
+    assert not [path for path in path_of(lake.warehouse.uri).rglob("*") if "few" in path.name]
 
 
 def test_one_that_a_text_creates_shadows_in_its_later_statements(lake: Lakehouse) -> None:
@@ -125,9 +125,9 @@ def test_what_it_does_not_take_changes_nothing(session: SqlSession, text: str, e
     assert rows(session, "SELECT * FROM n.own") == [(1, "kept")]
 
 
-def test_its_rows_are_bounded(tmp_path: Path) -> None:
+def test_its_rows_are_bounded(warehouse_uri: str) -> None:
     settings = Settings(sql=SqlSettings(temporary_bytes=10_000))
-    with Lakehouse.open(str(tmp_path / "w"), settings=settings) as lake:
+    with Lakehouse.open(warehouse_uri, settings=settings) as lake:
         lake.create_namespace("n")
         session = lake.session(user="root", role="system")
         session.sql("CREATE TEMPORARY TABLE n.a (a BIGINT); INSERT INTO n.a SELECT * FROM range(300)")

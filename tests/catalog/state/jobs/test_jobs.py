@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 
@@ -22,8 +21,8 @@ _LEASE = timedelta(seconds=60)
 
 
 @pytest.fixture
-def jobs(tmp_path: Path, clock: Clock) -> JobLog:
-    return JobLog(open_store(Location(str(tmp_path))), clock, random_id, _LEASE)
+def jobs(warehouse_uri: str, clock: Clock) -> JobLog:
+    return JobLog(open_store(Location(warehouse_uri)), clock, random_id, _LEASE)
 
 
 def _ask(jobs: JobLog, tables: str = "a.b") -> Job:
