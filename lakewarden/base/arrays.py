@@ -32,6 +32,14 @@ def flags(rows: NDArray[np.bool_]) -> pa.Array[Any]:
     return pa.Array.from_buffers(pa.bool_(), len(rows), [None, pa.py_buffer(np.packbits(rows, bitorder="little").data)])
 
 
+def distinct(rows: pa.Table) -> int:
+    """Returns how many of the rows differ; NULL is equal to NULL. Columns may have any names."""
+    if rows.num_columns == 1:
+        return len(rows.column(0).unique())  # of few rows, in a tenth of the time
+    names = [*map(str, range(rows.num_columns))]
+    return rows.rename_columns(names).group_by(names, use_threads=False).aggregate([]).num_rows
+
+
 def stream_bytes(table: pa.Table) -> bytes:
     """Returns a table as a stream of Arrow by itself."""
     sink = pa.BufferOutputStream()

@@ -92,7 +92,7 @@ def parsed_metadata(text: str) -> str:
     """
     try:
         found = exact_json.decoded(text.encode())
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise _invalid(f"it is a JSON object, and {text[:80]!r} is not: {error}") from error
     return metadata_text(found)
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from decimal import Decimal, DecimalException
 from functools import cache
 from itertools import chain
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 
 import msgspec
 
@@ -69,10 +69,14 @@ def decoded(data: bytes) -> object:
     """A JSON value, as `ANY` has it. Of equal keys of an object, one would vanish: they are an error.
 
     Raises:
-        ValueError, RecursionError: as `decoder` says, or an object has a key twice.
+        ValueError: as `decoder` says, nested too deeply, or an object has a key twice. The message has the place within, if it
+            is known: as `$.rows[0].at`.
     """
-    found = _value(data)
-    _check_once_each(data, found)
+    try:
+        found = _value(data)
+        _check_once_each(data, found)
+    except (ValueError, RecursionError) as error:
+        raise _placed(error, data) from error
     return found
 
 
@@ -80,9 +84,12 @@ def decoded_as(kind: type[S], data: bytes, *, strict: bool = True) -> S:
     """The same, as a value of the type, in which objects within members are dicts. Raises as `decoded`."""
     if _MINUS_ZERO.search(data):
         return msgspec.convert(decoded(data), kind, strict=strict)
-    found: S = _read(decoder(kind, strict=strict), data)
-    # Which members there were, a value of the type does not show: one that was left out has its default, which has no keys.
-    _check_once_each(data, [getattr(found, name) for name in found.__struct_fields__], len(_MEMBERS.decode(data)))
+    try:
+        found: S = _read(decoder(kind, strict=strict), data)
+        # Which members there were, a value of the type does not show: one that was left out has its default, which has no keys.
+        _check_once_each(data, [getattr(found, name) for name in found.__struct_fields__], len(_MEMBERS.decode(data)))
+    except (ValueError, RecursionError) as error:
+        raise _placed(error, data) from error
     return found
 
 
@@ -144,6 +151,65 @@ def once_each(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return found
 
 
+def no_constant(word: str) -> NoReturn:
+    """As `parse_constant` of `json`, refuses NaN and the infinities."""
+    raise ValueError(f"{word} is not JSON")
+
+
+READER = json.JSONDecoder(parse_float=JsonNumber, parse_constant=no_constant, object_pairs_hook=once_each)
+READER_OF_MINUS_ZEROS = json.JSONDecoder(
+    parse_float=JsonNumber, parse_int=whole_or_minus_zero, parse_constant=no_constant, object_pairs_hook=once_each
+)
+"""`-0` is 0 for the other, which reads whole numbers several times as fast."""
+
+
+# Where the fault of a text is: the readers name a byte at most, and who sent rows thinks in rows and columns.
+_DEEPEST = 4
+"""Levels of a place, as in `$.rows[0].at`: each costs a reading of what is within."""
+
+_BETWEEN = re.compile(r"[ \t\r\n]*[:,]?[ \t\r\n]*")
+
+
+def place_of_fault(text: str, at: int, depth: int = _DEEPEST) -> str:
+    """The member, or item, of the value there that is the first that cannot be read, as `.rows[0].at`; empty for none."""
+    opened, number = text[at : at + 1], 0
+    if opened not in ("{", "[") or not depth:
+        return ""
+    at = _behind(text, at + 1)
+    while text[at : at + 1] not in ("", "}", "]"):
+        step = f"[{number}]" if opened == "[" else ""
+        try:
+            if opened == "{":
+                name, at = READER.raw_decode(text, at)
+                step, at = f".{name:.80}", _behind(text, at)
+            value, end = READER.raw_decode(text, at)
+            if _HALF.search(json.dumps(value, ensure_ascii=False, default=str)):
+                raise ValueError("half of a surrogate pair")
+        except (ValueError, TypeError, RecursionError):
+            return step + place_of_fault(text, at, depth - 1) if step else ""
+        at = _behind(text, end)
+        if "," not in text[end:at] and text[at : at + 1] != {"{": "}", "[": "]"}[opened]:
+            return step
+        number += 1
+    return ""
+
+
+def _behind(text: str, at: int) -> int:
+    found = _BETWEEN.match(text, at)
+    return at if found is None else found.end()
+
+
+def _placed(error: ValueError | RecursionError, data: bytes) -> ValueError:
+    """The error with its place, if that is known."""
+    found = ValueError("it is nested too deeply") if isinstance(error, RecursionError) else error
+    text = data.decode(errors="replace")
+    place = place_of_fault(text, len(text) - len(text.lstrip()))
+    if not place:
+        return found
+    kind = found.__class__ if isinstance(found, msgspec.DecodeError) else ValueError
+    return kind(f"{str(found).partition(' - at ')[0]}, at `${place}`")
+
+
 _NAME = re.compile(rb'"[ \t\r\n]*:')
 """Behind each key; and within a text that has a quote and a colon."""
 
@@ -165,6 +231,18 @@ def _keys(value: object) -> int:
 
 
 _NESTED: frozenset[type] = frozenset({dict, list})
+
+
+def check_names(value: object) -> None:
+    """Raises TypeError: an object within has a name that is not text. Python's encoder makes one of it."""
+    if isinstance(value, Mapping):
+        for name in value:
+            _key(name)
+        value = value.values()
+    elif not isinstance(value, list | tuple):
+        return
+    for one in value:
+        check_names(one)
 
 
 def raw(value: object) -> msgspec.Raw:

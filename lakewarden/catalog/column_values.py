@@ -217,6 +217,7 @@ def _json(type: ColumnType, value: object) -> str:
         raise ValueError(type)
     try:
         text = exact_json.encode(value)
+        exact_json.check_names(value)  # behind it, which refuses a list within itself
     except (TypeError, RecursionError) as error:
         raise ValueError(type) from error
     text.encode()
@@ -233,14 +234,10 @@ def _file(type: ColumnType, value: object) -> str:
 def check_json(text: str) -> None:
     """Raises ValueError: the text is no JSON value."""
     try:
-        json.loads(text, parse_constant=_no_constant)
+        json.loads(text, parse_constant=exact_json.no_constant)
     except RecursionError as error:
         raise ValueError("nested too deep") from error
     text.encode()
-
-
-def _no_constant(word: str) -> None:
-    raise ValueError(f"JSON has no {word}")
 
 
 _CONVERTERS: dict[str, Callable[[ColumnType, object], object]] = {

@@ -95,7 +95,7 @@ def _records(data: bytes) -> Iterator[object]:
 def _record(line: bytes) -> object:
     try:
         return decoded(line)
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         return error
 
 

@@ -140,8 +140,6 @@ def _parsed(data: bytes, what: str) -> object:
         return exact_json.decoded(data)
     except ValueError as error:
         raise InvalidArgument(f"its {what} is not JSON: {error}") from error
-    except RecursionError as error:
-        raise InvalidArgument(f"its {what} is nested too deeply") from error
 
 
 _NAME = "__debezium_unavailable_value"

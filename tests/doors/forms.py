@@ -20,7 +20,7 @@ def native(sample: Sample) -> object:
     match sample.type:
         case "TIME" if isinstance(value, int):
             return _clock(value)
-        case "UUID" if isinstance(value, str):
+        case "UUID" if isinstance(value, str) and sample.misfit is None:
             return UUID(value)
         case _:
             return value
@@ -109,7 +109,7 @@ def number(value: float) -> str:
 
 
 def _is_time(sample: Sample) -> bool:
-    return sample.type == "TIME" and sample.value is not None
+    return sample.type == "TIME" and isinstance(sample.value, int)
 
 
 def _clock(value: object) -> time:

@@ -86,6 +86,7 @@ _VALUES: dict[str, dict[str, object]] = {
         "0.1": 0.1,
         "next to 0.1": math.nextafter(0.1, 1),
         "2^53": float(1 << 53),
+        "1e23, which is no sum of powers of ten": 1e23,
         "greatest subnormal": 2.225073858507201e-308,
         "-0.0": -0.0,
         "NaN": math.nan,
@@ -138,7 +139,13 @@ _VALUES: dict[str, dict[str, object]] = {
         "longest": bytes(range(256)) * 64,
         "1 MB": bytes(range(256)) * 4096,
     },
-    "DATE": {"least": date.min, "greatest": date.max, "last Julian": date(1582, 10, 4), "first Gregorian": date(1582, 10, 15)},
+    "DATE": {
+        "least": date.min,
+        "greatest": date.max,
+        "last Julian": date(1582, 10, 4),
+        "first Gregorian": date(1582, 10, 15),
+        "leap day": date(2024, 2, 29),
+    },
     "TIMESTAMP": {
         "least": datetime.min.replace(tzinfo=UTC),
         "greatest": datetime.max.replace(tzinfo=UTC),
@@ -156,6 +163,8 @@ _VALUES: dict[str, dict[str, object]] = {
         "empty object": "{}",
         "empty parts": "[null, {}, [], false]",
         "nested": "[" * 50 + "]" * 50,
+        "no name": '{"": {"a": ""}}',
+        "escapes": '["\\u0000\\ud83d\\ude00\\/"]',
         "longest": f'["{_LONG}"]',
     },
 }
@@ -214,6 +223,40 @@ _MISFITS: tuple[tuple[str, str, object, pa.DataType], ...] = (
 MISFITS: tuple[Sample, ...] = tuple(
     Sample(number, kind, label, value, arrow) for number, (kind, label, value, arrow) in enumerate(_MISFITS, 1)
 )
+
+_UNREADABLE: dict[str, tuple[str, ...]] = {
+    "BOOLEAN": ("2", "truex"),
+    "SMALLINT": ("\u0663", "5.5", "0x10", "32768"),
+    "BIGINT": ("9223372036854775808", "9" * 400),
+    "FLOAT": ("1e39", "-1e400", "1e-50", "0x1p3"),
+    "DOUBLE": ("1e400", "-1e400", "1e-400", "1.7976931348623159e308", "9" * 400, "\u0663", "1_0"),
+    "DECIMAL(38,10)": ("1e400", "1e-400", "NaN", "1_0", "1e28"),
+    "DECIMAL(18,2)": ("0.005", "9999999999999999.995", "1,5"),
+    "DATE": ("0000-12-31", "10000-01-01", "2023-02-29", "2026-11-22T23:00:00-05:00", "infinity"),
+    "TIMESTAMP": (
+        "0001-01-01T00:00:00+01:00",
+        "9999-12-31T23:59:59-01:00",
+        "2026-11-22T09:30:00.0000001Z",
+        "2026-11-22T09:30:60Z",
+        "2026-11-22T24:00:00Z",
+        "-infinity",
+    ),
+    "TIME": ("24:00:00", "09:30:00+01:00", "23:59:59.9999999"),
+    "UUID": ("0191e3c5-7f4a-7cc2-98a1-3b5e0c9d2f1g", "0191e3c5-7f4a-7cc2-98a1-3b5e0c9d2f11\n"),
+    "JSON": ("NaN", "{'a': 1}", "[1,]", "01", "1 2", "[" * 20_000 + "]" * 20_000),
+}
+
+UNREADABLE: tuple[Sample, ...] = tuple(
+    Sample(number, kind, text[:60], text, pa.string())
+    for number, (kind, text) in enumerate(((kind, text) for kind, texts in _UNREADABLE.items() for text in texts), 1)
+)
+"""Texts that are no value of their column: what they might become is another value."""
+
+
+def share(number: int) -> tuple[Sample, ...]:
+    """One of the samples of each type, another for each number: each is in the shares of the first 24."""
+    groups = [[each for each in SAMPLES if each.type == kind] for kind in COLUMN_TYPES]
+    return tuple(group[number % len(group)] for group in groups)
 
 
 def columns() -> str:

@@ -185,6 +185,8 @@ def test_a_query_refuses_a_literal_that_no_double_holds(lake: Lakehouse) -> None
         with pytest.raises(ConstraintViolation, match="64 bits"):
             lake.sql(text)
     assert _rows(lake, "SELECT 1_000, 1e3") == [(1000, 1000.0)]
+    with pytest.raises(ConstraintViolation, match="column 'd': -1e400"):
+        lake.sql("INSERT INTO app.n (id, d) VALUES (9, -1e400)")
 
 
 def test_current_user_of_a_shared_table_is_who_writes(lake: Lakehouse) -> None:

@@ -119,7 +119,7 @@ def _exact(value: Json) -> Json:
 def _object(row: Row | str) -> Row:
     try:
         found = exact_json.decoded(row.encode()) if isinstance(row, str) else row
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise InvalidArgument(f"a row is an object, or its text: {row!r} is no JSON ({error})") from error
     if not isinstance(found, Mapping):
         raise InvalidArgument(f"a row is an object, with a value by column, and {found!r} is not one")

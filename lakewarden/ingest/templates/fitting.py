@@ -16,7 +16,7 @@ from lakewarden.catalog.column_types import ColumnType
 from lakewarden.errors import InvalidArgument
 from lakewarden.ingest.templates.template import Columns
 from lakewarden.ingest.templates.types import column_names, schema_of, type_of
-from lakewarden.tables.rows.columns import fit_whole, from_array, shown, unwrapped
+from lakewarden.tables.rows.columns import first_invalid, fit_whole, from_array, shown, unwrapped
 
 # Values of Arrow's nested types as JSON. Each part is read as a column of its type would be, and is named by its path where it
 # does not fit: `s.at`, `items[]`, `pairs{}`.
@@ -124,7 +124,7 @@ def _finite(path: str, value: float) -> float:
 def _document(path: str, value: str) -> object:
     try:
         return exact_json.decoded(value.encode())
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise InvalidArgument(f"column {path!r}: {shown(value)} would change in JSON: {error}") from error
 
 
@@ -153,15 +153,6 @@ _KINDS: tuple[tuple[Callable[[Any], bool], Callable[[Any, Any, str], list[Any]]]
 """The rest of the nested types are lists of some form."""
 
 
-def _first_invalid(batch: pa.RecordBatch) -> str:
-    for name, values in zip(batch.schema.names, batch.columns, strict=True):
-        try:
-            values.validate(full=True)
-        except pa.ArrowInvalid:
-            return f"column {name!r}"
-    return "the columns"
-
-
 class ObjectFitting:
     """Fits batches of one object, in order. Values of a column that the table has take its type, or the object is rejected."""
 
@@ -187,7 +178,7 @@ class ObjectFitting:
         try:
             batch.validate(full=True)
         except pa.ArrowInvalid as error:
-            raise InvalidArgument(f"{_first_invalid(batch)}, rows from {self.rows + 1} on: not valid: {error}") from error
+            raise InvalidArgument(f"{first_invalid(batch)}, rows from {self.rows + 1} on: not valid: {error}") from error
         if self._given is None:
             self._given = batch.schema
             names = column_names(batch.schema.names, self._table)

@@ -6,22 +6,22 @@ import codecs
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from itertools import chain
-from typing import Annotated, Any, BinaryIO, NoReturn, cast
+from typing import Annotated, Any, BinaryIO, cast
 
 import pyarrow as pa
 from msgspec import Meta
 
-from lakewarden.base.exact_json import MINUS_ZERO, JsonNumber, once_each, whole_or_minus_zero
+from lakewarden.base.exact_json import MINUS_ZERO, READER, READER_OF_MINUS_ZEROS, JsonNumber, place_of_fault
 from lakewarden.catalog.column_types import ColumnType
 from lakewarden.errors import InvalidArgument
 from lakewarden.ingest.templates.inference import TEXT, Digits, Inference
 from lakewarden.ingest.templates.object_file import ObjectFile
 from lakewarden.ingest.templates.template import Columns, Template
 from lakewarden.ingest.templates.types import column_names, schema_of
-from lakewarden.tables.rows.columns import fit_whole
+from lakewarden.tables.rows.columns import Unfit, fit_whole
 from lakewarden.tables.rows.text import documents, from_json, from_text
 
 # Takes the objects of a JSON text one after the other, without the text as a whole.
@@ -84,7 +84,7 @@ class _Text:
         self._file = file
         self._most = most
         self._decode = codecs.getincrementaldecoder("utf-8")().decode
-        self._decoder = _DECODER
+        self._decoder = READER
         self._held = ""
         self._at = 0
         self._dropped = 0
@@ -118,14 +118,18 @@ class _Text:
                 found, self._at = self._decoder.raw_decode(self._held, self._at)
             except json.JSONDecodeError as error:
                 if not self._more():
-                    raise InvalidArgument(f"object {self.count + 1} is not JSON: {error.msg}") from error
+                    raise self._refused(f" is not JSON: {error.msg}") from error
             except RecursionError as error:
-                raise InvalidArgument(f"object {self.count + 1} is nested too deeply") from error
+                raise self._refused(" is nested too deeply") from error
             except ValueError as error:  # a number out of any range, or a key twice
-                raise InvalidArgument(f"object {self.count + 1}: {error}") from error
+                raise self._refused(f": {error}") from error
             else:
                 self.count += 1
                 return cast("Record", found)
+
+    def _refused(self, why: str) -> InvalidArgument:
+        place = place_of_fault(self._held, self._at)
+        return InvalidArgument(f"object {self.count + 1}{why}{f', at `${place}`' if place else ''}")
 
     def _more(self) -> bool:
         """Takes a further block; whether there was one."""
@@ -139,24 +143,9 @@ class _Text:
             raise InvalidArgument(f"the object is not text in UTF-8: {error.reason}, after object {self.count}") from error
         self._dropped += self._at
         self._held, self._at = self._held[self._at :] + text, 0
-        self._decoder = _OF_MINUS_ZEROS if re.search(MINUS_ZERO, self._held) else _DECODER
+        self._decoder = READER_OF_MINUS_ZEROS if re.search(MINUS_ZERO, self._held) else READER
         return bool(data)
 
-
-def _number(text: str) -> JsonNumber:
-    found = JsonNumber(text)
-    if found.nearest is None:
-        raise ValueError(f"{text:.40} is out of the range of 64 bits")
-    return found
-
-
-def _refuse(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is not JSON")
-
-
-_decoder = partial(json.JSONDecoder, parse_float=_number, parse_constant=_refuse, object_pairs_hook=once_each)
-_DECODER, _OF_MINUS_ZEROS = _decoder(), _decoder(parse_int=whole_or_minus_zero)
-"""The first reads whole numbers several times as fast."""
 
 _EXACT = 1 << 53
 """Whole numbers up to here are exact in DOUBLE."""
@@ -216,10 +205,8 @@ class Kinds:
         if JsonNumber in kinds:
             self._add_numbers([value for value in values if value.__class__ is JsonNumber])
         if self._kinds <= {str, _NOTHING}:
-            try:
-                self._texts.add(pa.array(values, pa.string()))
-            except UnicodeEncodeError as error:
-                raise InvalidArgument("a text has half of a surrogate pair, which is no Unicode") from error
+            with suppress(Unfit):  # as its column will say, with the object's number
+                self._texts.add(_texts(values))
 
     def _add_numbers(self, numbers: Sequence[Any]) -> None:
         self._doubles = self._doubles and all(number.is_double for number in numbers)
@@ -265,14 +252,17 @@ def _converted(type: ColumnType, values: Sequence[object]) -> pa.Array[Any]:
             return documents(values)
         case "DOUBLE":
             return from_json(type, [_floating(each) for each in values])
-        case "DATE" | "TIMESTAMP" if set(map(_class, values)) <= {str, _NOTHING}:
-            return from_text(type, pa.array(values, pa.string()))
+        case "DATE" | "TIMESTAMP" if {value.__class__ for value in values} <= {str, _NOTHING}:
+            return from_text(type, _texts(values))
         case _:
             return from_json(type, values)
 
 
-def _class(value: object) -> type:
-    return value.__class__
+def _texts(values: Sequence[object]) -> pa.Array[Any]:
+    try:
+        return pa.array(values, pa.string())
+    except UnicodeEncodeError as error:  # half of a surrogate pair
+        raise Unfit(0, values[0]) from error
 
 
 def _floating(value: object) -> object:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import astuple, dataclass, field
+from dataclasses import astuple, dataclass, field, fields
 
 from lakewarden.base.attempts import Attempts
 from lakewarden.errors import Corrupt
@@ -170,27 +170,20 @@ def remember_published(published: Mapping[str, int], more: Iterable[BatchIdentit
     return any_writer | dict(list(known.items())[-WRITERS_REMEMBERED:])
 
 
+_MEMBERS = tuple(each.name for each in fields(LogCut) if each.name != "version")
+_OF_ALL = frozenset({"upto", "carry", "settled", "taken", "sealed"})
+"""Cuts of earlier releases do not have the others."""
+
+
 def encode_cut(cut: LogCut) -> bytes:
-    content = {
-        "upto": cut.upto,
-        "carry": cut.carry,
-        "settled": dict(cut.settled),
-        "taken": "".join(cut.taken),
-        "sealed": cut.sealed,
-        "closed": cut.closed,
-        "erased": dict(cut.erased),
-        "history": [list(astuple(kept)) for kept in cut.history],
-        "forgotten": cut.forgotten,
-        "rewound": dict(cut.rewound),
-        "direct": dict(cut.direct),
-        "lost": cut.lost,
-        "published": dict(cut.published),
-        # Left out where it says nothing, as with the fence: most logs have no keyed writes.
-        **({"keyed": dict(cut.keyed), "keys_gone": cut.keys_gone} if cut.keyed else {}),
-        "restated": dict(cut.restated),
-        "columns": cut.columns,
-        **({"fence": cut.fence} if cut.fence else {}),
-    }
+    found = {name: getattr(cut, name) for name in _MEMBERS}
+    content = {name: dict(value) if isinstance(value, Mapping) else value for name, value in found.items()}
+    content |= {"taken": "".join(cut.taken), "history": [list(astuple(kept)) for kept in cut.history]}
+    # Left out where it says nothing, as with the fence: most logs have no keyed writes.
+    if not cut.keyed:
+        del content["keyed"], content["keys_gone"]
+    if not cut.fence:
+        del content["fence"]
     # Nothing else would show a bit that turned over: numbers and hashes are compared with nothing
     # (docs/decisions/0113-checksums-where-there-was-none.md).
     return with_sum(json.dumps(content, separators=(",", ":")).encode())
@@ -201,30 +194,15 @@ def decode_cut(key: str, version: int, data: bytes) -> LogCut:
         if not is_whole(data):
             raise ValueError("its checksum is another one")
         content = json.loads(data)
+        members = {name: content[name] for name in _MEMBERS if name in content or name in _OF_ALL}
+        members |= {name: tuple(members[name]) for name in ("carry", "closed", "lost") if name in members}
         taken, digits = content["taken"], len(_FORGOTTEN)
-        return LogCut(
-            version=version,
-            upto=content["upto"],
-            carry=tuple(content["carry"]),
-            settled=content["settled"],
-            taken=tuple(taken[at : at + digits] for at in range(0, len(taken), digits)),
-            sealed=content["sealed"],
-            # From here on, members that cuts of earlier releases do not have.
-            closed=tuple(content.get("closed", ())),
-            erased=content.get("erased", {}),
-            history=tuple(HistoryObject(*each) for each in content.get("history", ())),
-            # A cut of a release without history: all that it had settled is gone.
-            forgotten=content.get("forgotten", NOTHING if content["upto"] == NOTHING else end_of(content["upto"])),
-            rewound=content.get("rewound", {}),
-            direct={id_: (at, since) for id_, (at, since) in content.get("direct", {}).items()},
-            lost=tuple(content.get("lost", ())),
-            published=content.get("published", {}),
-            keyed=content.get("keyed", {}),
-            keys_gone=content.get("keys_gone", False),
-            restated=content.get("restated", {}),
-            columns=content.get("columns", 0),
-            fence=content.get("fence", 0),
-        )
+        members["taken"] = tuple(taken[at : at + digits] for at in range(0, len(taken), digits))
+        members["history"] = tuple(HistoryObject(*each) for each in content.get("history", ()))
+        members["direct"] = {id_: (at, since) for id_, (at, since) in content.get("direct", {}).items()}
+        # A cut of a release without history: all that it had settled is gone.
+        members.setdefault("forgotten", NOTHING if content["upto"] == NOTHING else end_of(content["upto"]))
+        return LogCut(version, **members)
     except (ValueError, KeyError, TypeError) as error:
         raise Corrupt(f"{key} cannot be read as a cut of the write log: {error!r}") from error
 

@@ -86,8 +86,6 @@ async def body_of(request: Request, kind: type[T], *, strict: bool = True) -> T:
         raise msgspec.DecodeError(f"it is not UTF-8 text at byte {error.start}") from error
     except ValueError as error:
         raise msgspec.DecodeError(str(error)) from error
-    except RecursionError as error:
-        raise msgspec.DecodeError("it is nested too deeply") from error
 
 
 async def caller(request: HTTPConnection, authorization: str | None = None) -> AccessToken:

@@ -9,12 +9,13 @@ from decimal import Decimal, InvalidOperation
 from uuid import UUID
 
 from lakewarden.base.any_year import clock_text, day_text, moment_text
-from lakewarden.errors import InvalidArgument, Unsupported
+from lakewarden.errors import ConstraintViolation, InvalidArgument, Unsupported
 from lakewarden.serve.postgres import kinds
 from lakewarden.serve.postgres.kinds import KINDS, LISTS, Kind
 from lakewarden.serve.postgres.messages import as_text
 from lakewarden.serve.postgres.values import EPOCH_DAYS, EPOCH_MICROS, INFINITE_DAYS, INFINITE_MICROS, numeric_of
 from lakewarden.sql.dialect import Scalar, Value, items_of_text
+from lakewarden.sql.queries.literals import number_of
 
 # The items of a list of one dimension, in PostgreSQL's binary format.
 _NULL = -1
@@ -46,6 +47,7 @@ def items_of_binary(data: bytes) -> list[bytes | None]:
 
 
 _HOURS = re.compile(r":\d\d(\.\d+)?[+-]\d\d$")
+_NO_NUMBER = re.compile(r"\s*[+-]?(nan|inf|infinity)\s*", re.IGNORECASE)
 _TRUE, _FALSE = ("t", "true", "y", "yes", "on", "1"), ("f", "false", "n", "no", "off", "0")
 
 
@@ -63,7 +65,7 @@ def given(data: bytes | None, kind: Kind, number: int, *, binary: bool) -> Value
         if kind.element is not None:
             return tuple(_items(data, kind.element, number, binary=binary))
         return _scalar(data, kind, number, binary=binary)
-    except (ValueError, OverflowError, InvalidOperation, struct.error) as error:
+    except (ValueError, OverflowError, InvalidOperation, ConstraintViolation, struct.error) as error:
         raise InvalidArgument(f"parameter {number} is not a value of type {kind.name}") from error
 
 
@@ -94,6 +96,22 @@ def _flag(text: str) -> bool:
     return word in _TRUE
 
 
+def _whole(text: str) -> int:
+    found = int(text)
+    if not text.isascii() or not -(1 << 63) <= found < 1 << 63:
+        raise ValueError(text)
+    return found
+
+
+def _in_range(text: str) -> str:
+    """A number as PostgreSQL writes it: Python reads digits of other scripts too, and an infinity, or zero, out of range."""
+    if not text.isascii() or "_" in text:
+        raise ValueError(text)
+    if not _NO_NUMBER.fullmatch(text):
+        number_of(text.strip())
+    return text
+
+
 def _bytes(text: str) -> bytes:
     if not text.startswith("\\x"):
         raise ValueError("the form with escapes")
@@ -109,9 +127,9 @@ _TEXTS: Mapping[int, Callable[[str], Scalar]] = {
     kinds.TIMESTAMPTZ.oid: _zoned,
     kinds.BOOL.oid: _flag,
     kinds.BYTEA.oid: _bytes,
-    **dict.fromkeys((kinds.INT2.oid, kinds.INT4.oid, kinds.INT8.oid, kinds.OID.oid), int),
-    **dict.fromkeys((kinds.FLOAT4.oid, kinds.FLOAT8.oid), float),
-    kinds.NUMERIC.oid: Decimal,
+    **dict.fromkeys((kinds.INT2.oid, kinds.INT4.oid, kinds.INT8.oid, kinds.OID.oid), _whole),
+    **dict.fromkeys((kinds.FLOAT4.oid, kinds.FLOAT8.oid), lambda text: float(_in_range(text))),
+    kinds.NUMERIC.oid: lambda text: Decimal(_in_range(text)),
     kinds.UUID.oid: lambda text: str(UUID(text)),  # also without hyphens, as psycopg writes it
 }
 

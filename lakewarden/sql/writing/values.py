@@ -18,7 +18,7 @@ from sqlglot import exp
 
 from lakewarden.base.json_values import NOT_FINITE
 from lakewarden.catalog.model import SchemaColumn, TableSchema
-from lakewarden.errors import InvalidArgument
+from lakewarden.errors import ConstraintViolation, InvalidArgument
 from lakewarden.sql.context import Context
 from lakewarden.sql.plain_values import cells_of, is_default, is_own_function, is_plain, name_of, values_of
 from lakewarden.sql.queries import select
@@ -152,7 +152,7 @@ def _plain(cell: exp.Expr, column: SchemaColumn) -> object:
     """The value; `_DEFAULT`, an `_Own`, or `_COMPUTED` where DuckDB has to compute it."""
     match cell:
         case exp.Literal():  # most of them, so before the others
-            return str(cell.this) if cell.is_string else _number(str(cell.this))
+            return str(cell.this) if cell.is_string else _number(str(cell.this), column)
         case exp.Null():
             return None
         case exp.Boolean():
@@ -163,18 +163,20 @@ def _plain(cell: exp.Expr, column: SchemaColumn) -> object:
         case _ if is_own_function(cell):
             return _Own(name_of(cell) or "GENERATE_UUID")
         case exp.Neg() if isinstance(cell.this, exp.Literal) and not cell.this.is_string:
-            return _number(f"-{cell.this.this}")
+            return _number(f"-{cell.this.this}", column)
         case exp.Paren(this=exp.Literal() | exp.Neg() | exp.Null() | exp.Boolean()):  # as a negative parameter
             return _plain(cell.this, column)
         case _:
             return _DEFAULT if is_default(cell) else _COMPUTED
 
 
-def _number(text: str) -> object:
+def _number(text: str, column: SchemaColumn) -> object:
     try:
         return number_of(text) if text.isascii() and "_" not in text else _COMPUTED
     except ValueError:
         return _COMPUTED
+    except ConstraintViolation as error:
+        raise ConstraintViolation(f"column {column.name!r}: {error.message}") from error
 
 
 def _computed(context: Context, cells: Sequence[exp.Expr]) -> list[object]:

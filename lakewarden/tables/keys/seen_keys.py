@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakewarden.base.arrays import distinct
 from lakewarden.delta.reading.bounds import Bound, key_bounds
 from lakewarden.delta.reading.keys import Key, Keys
 from lakewarden.errors import DuplicateKey, StorageUnavailable
@@ -71,9 +72,9 @@ class SeenKeys:
     def repeated(self) -> int:
         """How many rows have the key of another that was counted. NULL is equal to NULL."""
         if self._disk is None:
-            return _repeated(pa.concat_tables(self._held), self._names) if self._held else 0
+            return _repeated(pa.concat_tables(self._held)) if self._held else 0
         self._to_disk()
-        return sum(_repeated(run, self._names) for run in self._ordered("FROM keys ORDER BY ALL"))
+        return sum(map(_repeated, self._ordered("FROM keys ORDER BY ALL")))
 
     def check_once(self) -> None:
         """Raises DuplicateKey: a key came twice."""
@@ -192,8 +193,8 @@ def _gathered(parts: Iterable[pa.Table]) -> Iterator[pa.Table]:
         yield pa.concat_tables(held)
 
 
-def _repeated(keys: pa.Table, names: list[str]) -> int:
-    return keys.num_rows - keys.group_by(names).aggregate([]).num_rows
+def _repeated(keys: pa.Table) -> int:
+    return keys.num_rows - distinct(keys)
 
 
 def _around(one: Bound, other: Bound) -> Bound:

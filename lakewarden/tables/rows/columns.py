@@ -74,7 +74,7 @@ def from_values(type: ColumnType, values: Sequence[object]) -> pa.Array[Any]:
     Raises:
         Unfit: a value does not fit the type; names the first such value.
     """
-    if _OR_NULL[type.name].issuperset(map(_class, values)):
+    if _OR_NULL[type.name].issuperset([value.__class__ for value in values]):
         read_as = pa.float64() if type.name == "FLOAT" else type.arrow  # Arrow turns 1e300 into an infinity
         try:
             return from_array(type, pa.array(values, read_as))
@@ -99,7 +99,16 @@ def from_array(type: ColumnType, given: pa.Array[Any]) -> pa.Array[Any]:
     except (_NotAtOnce, pa.ArrowException):
         if pa.types.is_temporal(array.type):
             raise _first_temporal(type, array) from None
-        return _one_by_one(type, array.to_pylist())
+        return _one_by_one(type, list(_plain(array)))
+
+
+def _plain(array: pa.Array[Any]) -> Iterator[object]:
+    """The values as Python has them; a map is an object, as in an upload."""
+    for row, value in enumerate(array):
+        try:
+            yield value.as_py(maps_as_pydicts="strict")
+        except KeyError as error:  # a key twice
+            raise Unfit(row, value.as_py()) from error
 
 
 def repeated(value: object, count: int, type: ColumnType) -> pa.Array[Any]:
@@ -107,10 +116,6 @@ def repeated(value: object, count: int, type: ColumnType) -> pa.Array[Any]:
     scalar: Any = pa.scalar(value, type.arrow)
     array: pa.Array[Any] = pa.repeat(scalar, count)
     return array
-
-
-def _class(value: object) -> type:
-    return value.__class__
 
 
 def _one_by_one(type: ColumnType, values: Sequence[object]) -> pa.Array[Any]:
@@ -350,6 +355,17 @@ def in_halves(
         middle = len(values) // 2
         yield from in_halves(work, cast("Values", values[:middle]), refusals, first)
         yield from in_halves(work, cast("Values", values[middle:]), refusals, first + middle)
+
+
+def first_invalid(rows: pa.Table | pa.RecordBatch) -> str:
+    """The column whose buffers are not those of Arrow data, for a message."""
+    columns: Sequence[Any] = rows.columns
+    for name, values in zip(rows.schema.names, columns, strict=True):
+        try:
+            values.validate(full=True)
+        except pa.ArrowInvalid:
+            return f"column {name!r}"
+    return "the columns"
 
 
 def misfit(type: ColumnType, value: object) -> str:

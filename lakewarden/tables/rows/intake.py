@@ -21,7 +21,7 @@ from lakewarden.catalog.column_values import INTEGER_BITS
 from lakewarden.catalog.model import SchemaColumn, TableSchema
 from lakewarden.errors import ConstraintViolation, InvalidArgument, SchemaChanged
 from lakewarden.storage.paths import MAX_USER, check_user
-from lakewarden.tables.rows.columns import Unfit, from_values, single, unfit, unwrapped
+from lakewarden.tables.rows.columns import Unfit, first_invalid, from_values, single, unfit, unwrapped
 
 _MARK = "absent: "
 _ACCEPTED = "rows must be a list of dicts, a pandas or polars data frame, or Arrow data"
@@ -106,11 +106,13 @@ def is_mark(name: str) -> bool:
 
 
 def _from_stream(rows: Any) -> pa.Table:
+    table: pa.Table | None = None
     try:
         table = pa.table(rows)
         table.validate(full=True)
     except pa.ArrowException as error:
-        raise InvalidArgument(f"the rows are not valid Arrow data: {error}") from error
+        place = "" if table is None else f" in {first_invalid(table)}"
+        raise InvalidArgument(f"the rows are not valid Arrow data{place}: {error}") from error
     _check_names(table.column_names)
     columns = [unwrapped(single(name, table[name])) for name in table.column_names]
     return pa.Table.from_arrays(columns, names=table.column_names)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Callable, Sequence
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import Any, cast
 
 import pyarrow as pa
@@ -60,13 +60,34 @@ def _whole(type: ColumnType, values: pa.Array[Any]) -> pa.Array[Any]:
     return values.cast(type.arrow)
 
 
-def _floating(_type: ColumnType, values: pa.Array[Any]) -> pa.Array[Any]:
-    """In DOUBLE, which `from_array` narrows. Arrow reads what is out of range as an infinity."""
+def _floating(type: ColumnType, values: pa.Array[Any]) -> pa.Array[Any]:
+    """In DOUBLE, which `from_array` narrows. Arrow reads what is out of range as an infinity, or as zero."""
     found = values.cast(pa.float64())
-    endless = pc.is_inf(found)
-    if pc.any(endless).as_py() and not pc.all(pc.match_substring(values.filter(endless), "inf", ignore_case=True)).as_py():
-        raise pa.ArrowInvalid("out of range")
+    ends: Any = pc.min_max(pc.abs(found))
+    if ends["min"].as_py() == 0:
+        _check_none(values.filter(pc.equal(found, pa.scalar(0.0))), "^[^eE]*[1-9]")
+    if (ends["max"].as_py() or 0) >= (bound := _ALL_WHOLE[type.name]):
+        _check_none(values.filter(pc.is_inf(found)), "^[^fF]*$")  # no "inf"
+        large = values.filter(pc.greater_equal(pc.abs(found), pa.scalar(bound)))
+        texts: list[Any] = large.to_pylist()  # none is NULL
+        if not all(_keeps(type, text) for text in texts if text.lstrip("+-").isdigit()):
+            raise pa.ArrowInvalid("the column does not have this whole number")
     return found
+
+
+_ALL_WHOLE = {"FLOAT": float(1 << 24), "DOUBLE": float(1 << 53)}
+"""Up to here, they have every whole number. One with a point is the nearest that there is, as through every door."""
+
+
+def _check_none(values: pa.Array[Any], form: str) -> None:
+    if pc.any(pc.match_substring_regex(values, form)).as_py():
+        raise pa.ArrowInvalid("out of range")
+
+
+def _keeps(type: ColumnType, whole: str) -> bool:
+    """Whether the column has this whole number, or writes it so."""
+    narrow = pa.scalar(float(whole), type.arrow).as_py()
+    return int(whole) == narrow or (type.name == "DOUBLE" and JsonNumber(whole).is_double)
 
 
 def _moment(type: ColumnType, values: pa.Array[Any]) -> pa.Array[Any]:
@@ -152,24 +173,14 @@ _FROM_JSON: dict[str, Callable[[ColumnType, Sequence[object]], pa.Array[Any]]] =
 
 # Values as people write them in a command or an address: text, in the type of its column.
 def value_of(column: SchemaColumn, text: str) -> object:
-    """Numbers, booleans and bytes (in hexadecimal digits) are parsed; other types take text.
+    """As a file of CSV has it, but for bytes, which are hexadecimal digits.
 
     Raises:
         InvalidArgument: it is no value of the column's type.
     """
     try:
-        match column.type.name:
-            case "SMALLINT" | "INT" | "BIGINT":
-                return int(text)
-            case "FLOAT" | "DOUBLE":
-                return float(text)
-            case "DECIMAL":
-                return Decimal(text)
-            case "BOOLEAN":
-                return {"true": True, "false": False}[text.lower()]
-            case "BYTES":
-                return bytes.fromhex(text)
-            case _:
-                return text
-    except (ValueError, KeyError, InvalidOperation) as error:
+        if column.type.name == "BYTES":
+            return bytes.fromhex(text)
+        return from_text(column.type, pa.array([text]))[0].as_py()
+    except (Unfit, ValueError) as error:
         raise InvalidArgument(f"column {column.name}: {text!r} is not a valid {column.type}") from error

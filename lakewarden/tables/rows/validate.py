@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from datetime import UTC, date, datetime
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakewarden.base.arrays import distinct
 from lakewarden.catalog.model import SchemaColumn, TableSchema
 from lakewarden.errors import ConstraintViolation, DuplicateKey, InvalidArgument, MissingValue
 from lakewarden.tables.rows.columns import Unfit, from_array, shown, single, unfit
@@ -159,24 +159,13 @@ def _check_twins(primary_key: tuple[str, ...], table: pa.Table, users: pa.Array[
     """Checks that each key appears once per user."""
     if table.num_rows < 2:
         return
-    columns = table.select(list(primary_key)).columns
-    if _distinct(columns if users is None else [*columns, pa.chunked_array([users])]) == table.num_rows:
-        return
-    keyed = table.select(list(primary_key)).append_column(_ROW, pa.array(range(table.num_rows), pa.int64()))
+    keys = table.select(list(primary_key))
     if users is not None:
-        keyed = keyed.append_column(_USER, users)
-    by = [name for name in keyed.column_names if name != _ROW]
-    groups = keyed.group_by(by).aggregate([(_ROW, "min"), (_ROW, "max")])
+        keys = keys.append_column(_USER, users)
+    if distinct(keys) == table.num_rows:
+        return
+    keyed = keys.append_column(_ROW, pa.array(range(table.num_rows), pa.int64()))
+    groups = keyed.group_by(keys.column_names).aggregate([(_ROW, "min"), (_ROW, "max")])
     twins = groups.filter(pc.not_equal(groups[f"{_ROW}_min"], groups[f"{_ROW}_max"])).slice(0, 1).to_pylist()[0]
     key = ", ".join(f"{name}={shown(twins[name])}" for name in primary_key)
     raise DuplicateKey(f"rows {twins[f'{_ROW}_min']} and {twins[f'{_ROW}_max']} have the same primary key {key}")
-
-
-def _distinct(columns: Sequence[pa.ChunkedArray[Any]]) -> int:
-    """How many of the rows differ."""
-    found = np.zeros(len(columns[0]), np.int64)
-    for column in columns:
-        encoded: Any = column.combine_chunks().dictionary_encode()
-        _, dense = np.unique(found, return_inverse=True)
-        found = dense * len(encoded.dictionary) + encoded.indices.to_numpy()
-    return len(np.unique(found))

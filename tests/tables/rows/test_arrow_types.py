@@ -39,6 +39,7 @@ MICROS = pa.timestamp("us", tz="UTC")
         ("TIME", pa.array([7], pa.int32()), [7]),
         ("JSON", pa.array([{"a": 1}, None]), ['{"a":1}', None]),
         ("JSON", pa.array([[1, 2]]), ["[1,2]"]),
+        ("JSON", pa.array([[("a", 1)], None], pa.map_(pa.string(), pa.int32())), ['{"a":1}', None]),
         ("TEXT", pa.nulls(2), [None, None]),
         ("BIGINT", pa.array([None], pa.string()), [None]),
         ("TIMESTAMP", pa.array([None], pa.duration("s")), [None]),
@@ -78,6 +79,8 @@ def test_the_same_value_in_another_type_is_taken(type: str, given: pa.Array[Any]
         ("BYTES", pa.array(["x"]), 0),
         ("FLOAT", pa.array([1.0, 1e300]), 1),
         ("TEXT", pa.array([["x"]]), 0),
+        ("JSON", pa.array([[("a", 1)], [("a", 1), ("a", 2)]], pa.map_(pa.string(), pa.int32())), 1),
+        ("JSON", pa.array([[(1, 1)]], pa.map_(pa.int32(), pa.int32())), 0),
     ],
     ids=str,
 )

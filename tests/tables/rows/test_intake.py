@@ -177,5 +177,5 @@ def test_a_column_stands_once(rows: Rows) -> None:
 
 def test_invalid_text_in_arrow_is_refused() -> None:
     bad = pa.StringArray.from_buffers(1, pa.py_buffer(b"\0\0\0\0\1\0\0\0"), pa.py_buffer(b"\xff"))
-    with pytest.raises(InvalidArgument, match="not valid Arrow data"):
+    with pytest.raises(InvalidArgument, match="not valid Arrow data in column 'content'"):
         to_arrow(pa.table({"content": bad}), MESSAGES)

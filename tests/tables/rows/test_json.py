@@ -129,6 +129,29 @@ def test_half_of_a_surrogate_pair_is_refused_as_what_it_is(lake: Lakehouse, door
         through(lake, door, f'{{"id": 1, "doc": ["{half}"]}}')
 
 
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ('{"rows": [{"id": 1, "c": NaN}]}', "$.rows[0].c"),
+        ('{"rows": [{"id": 1}, {"c": {"b": 1, "b": 2}}]}', "$.rows[1].c"),
+        ('{"c": [1, "\\ud800"]}', "$.c[1]"),
+        ('{"c": 1e99999999999999999999}', "$.c"),
+        ('{"c": ' + "1" * 5000 + "}", "$.c"),
+        ('{"c": ' + "[" * 100_000 + "}", "$.c[0][0][0]"),
+        ('{"c": 01}', "$.c"),
+        ('[[], [1, {"c": tru}]]', "$[1][1].c"),
+        ('{"c": 1', "$.c"),
+        ('{"c": 1, "c": 2}', ""),
+        ("{c: 1}", ""),
+        ("nul", ""),
+    ],
+)
+def test_a_fault_of_a_json_text_is_named_by_its_place(text: str, place: str) -> None:
+    with pytest.raises((ValueError, RecursionError)) as refused:
+        decoded(text.encode())
+    assert str(refused.value).partition("at `")[2].rstrip("`") == place
+
+
 @given(st.decimals(allow_nan=False, allow_infinity=False, places=2, min_value=-(10**15), max_value=10**15))
 def test_any_decimal_and_any_double_that_json_writes_are_themselves(number: Decimal) -> None:
     assert from_json(ColumnType.parse("DECIMAL(18,2)"), [decoded(str(number).encode())]).to_pylist() == [number]

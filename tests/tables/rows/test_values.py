@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from lakewarden.catalog.column_types import ColumnType
 from lakewarden.tables.rows.columns import Unfit, from_array, from_values
+from lakewarden.tables.rows.text import from_text
 
 EAST = timezone(timedelta(hours=2))
 ID = "0191e3c5-7f4a-7cc2-98a1-3b5e0c9d2f11"
@@ -130,6 +131,8 @@ REFUSED: list[tuple[str, object]] = [
     ("JSON", "NaN"),
     ("JSON", {"a": float("nan")}),
     ("JSON", {"a": object()}),
+    ("JSON", [{"a": ({1: 2},)}]),
+    ("JSON", {True: 1}),
     ("JSON", 5),
     ("JSON", "[" * 100_000),
     ("FILE", "[]"),
@@ -190,6 +193,35 @@ def test_the_first_bad_one_among_many_is_named(type: str, good: object) -> None:
     with pytest.raises(Unfit) as refusal:
         from_values(ColumnType.parse(type), [good] * 700 + [object(), good, object()])
     assert refusal.value.row == 700
+
+
+@pytest.mark.parametrize(
+    ("type", "text", "expected"),
+    [
+        ("DOUBLE", "5e-324", 5e-324),
+        ("DOUBLE", "0.000e7", 0.0),
+        ("DOUBLE", "9007199254740992", float(1 << 53)),
+        ("DOUBLE", "1000000000000000000", 1e18),
+        ("DOUBLE", "123456789012345680000", 1.2345678901234568e20),  # as JavaScript writes it
+        ("DOUBLE", "9007199254740993.0", float(1 << 53)),
+        ("DOUBLE", "-inf", -float("inf")),
+        ("FLOAT", "33554432", float(1 << 25)),
+        ("DOUBLE", "1e-400", None),
+        ("DOUBLE", "1e400", None),
+        ("DOUBLE", "9007199254740993", None),
+        ("DOUBLE", "9" * 400, None),
+        ("FLOAT", "16777217", None),
+        ("FLOAT", "1e-50", None),
+    ],
+)
+def test_a_text_is_the_number_that_is_written_or_none(type: str, text: str, expected: float | None) -> None:
+    column = ColumnType.parse(type)
+    for others in ([], ["nan", "0", None]):
+        if expected is None:
+            with pytest.raises(Unfit):
+                from_text(column, pa.array([*others, text]))
+        else:
+            assert from_text(column, pa.array([*others, text]))[-1].as_py() == expected
 
 
 ANY = st.one_of(

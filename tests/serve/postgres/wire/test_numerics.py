@@ -8,8 +8,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lakewarden.errors import InvalidArgument
+from lakewarden.serve.postgres import kinds
+from lakewarden.serve.postgres.kinds import Kind
 from lakewarden.serve.postgres.messages import MalformedMessage
+from lakewarden.serve.postgres.parameters import given as given_value
 from lakewarden.serve.postgres.values import binary_numeric, numeric_of
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        *((kinds.FLOAT8, text) for text in ("1e400", "-1e400", "1e-400", "9" * 400, "1_0", "\u0663")),
+        *((kinds.NUMERIC, text) for text in ("1e400", "1e-400", "1_0", "\u0663")),
+        *((kinds.INT8, text) for text in ("9223372036854775808", "\u0663", "1.5")),
+    ],
+)
+def test_a_text_that_would_become_another_number_is_refused(kind: Kind, text: str) -> None:
+    with pytest.raises(InvalidArgument, match=f"parameter 2 is not a value of type {kind.name}"):
+        given_value(text.encode(), kind, 2, binary=False)
 
 
 @given(st.decimals(allow_nan=False, allow_infinity=False, places=6, min_value=-(10**20), max_value=10**20))
