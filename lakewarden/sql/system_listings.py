@@ -26,7 +26,7 @@ MOMENT: pa.DataType = pa.timestamp("us", tz="UTC")
 
 @dataclass(frozen=True)
 class SystemListing:
-    """A relation that does not come from a query. A row that lacks a column has NULL there."""
+    """A relation that does not come from a query. A row that lacks a column has NULL there; what is none of them is left out."""
 
     columns: Columns
     rows: Callable[[Context], Iterable[Row]]
@@ -40,13 +40,7 @@ def _namespaces(context: Context) -> Iterator[Row]:
     catalog = context.catalog
     counts = tables_by_namespace(catalog)
     for one in catalog.namespaces.values():
-        yield {
-            "namespace_id": one.name,
-            "name": one.name,
-            "description": one.description,
-            "created_at": one.created_at,
-            "table_count": counts[one.name],
-        }
+        yield asdict(one) | {"namespace_id": one.name, "table_count": counts[one.name]}
 
 
 def tables_by_namespace(catalog: Catalog) -> Counter[str]:
@@ -80,50 +74,35 @@ def _users(context: Context) -> Iterator[Row]:
 
 
 def _user_row(one: User) -> Row:
-    return {
-        "user_id": one.user_id,
-        "password_hash": REDACTED if one.password_hash else None,
-        "role": one.role,
-        "email": one.email,
-        "auth_type": one.auth_type,
-        "auth_data": REDACTED if one.auth_data else None,
-        "storage_mode": one.storage_mode,
-        "storage_id": one.storage_id,
-        "created_at": one.created_at,
-        "updated_at": one.updated_at,
-        "deleted_at": one.deleted_at,
-    }
+    secrets = {"password_hash": one.password_hash, "auth_data": one.auth_data}
+    return asdict(one) | {name: REDACTED if secret else None for name, secret in secrets.items()}
 
 
 def _tables(context: Context) -> Iterator[Row]:
     catalog = context.catalog
-    for table in (*live_tables(catalog), *catalog.blanks.values()):
-        yield {
-            "namespace_id": table.name.namespace,
-            "table_name": table.name.name,
-            "table_type": table.type,
-            "storage_id": table.options.storage_id,
-            "options": _options(table),
-            "version": table.schema.version if table.schemas else None,
-            "created_at": table.created_at,
-        }
+    for table in live_tables(catalog):
+        yield _table_row(table) | {"version": table.schema.version}
+    yield from map(_table_row, catalog.blanks.values())
     for name, view in catalog.views.items():
-        yield {
-            "namespace_id": name.namespace,
-            "table_name": name.name,
-            "table_type": "VIEW",
-            "created_at": view.created_at,
-        }
+        yield name_row(name) | {"table_type": "VIEW", "created_at": view.created_at}
 
 
-def _options(table: Table) -> str:
-    return json.dumps(shown_options(table.type, table.options))
+def _table_row(table: Table) -> Row:
+    return name_row(table.name) | {
+        "table_type": table.type,
+        "storage_id": table.options.storage_id,
+        "options": json.dumps(shown_options(table.type, table.options)),
+        "created_at": table.created_at,
+    }
+
+
+def name_row(name: TableName) -> Row:
+    return {"namespace_id": name.namespace, "table_name": name.name}
 
 
 def _columns(context: Context) -> Iterator[Row]:
     for table in live_tables(context.catalog):
-        names: Row = {"namespace_id": table.name.namespace, "table_name": table.name.name}
-        yield from (names | row for row in column_rows(table.schema))
+        yield from (name_row(table.name) | row for row in column_rows(table.schema))
 
 
 def column_rows(schema: TableSchema) -> Iterator[Row]:
@@ -143,19 +122,13 @@ def column_rows(schema: TableSchema) -> Iterator[Row]:
 def _schemas(context: Context) -> Iterator[Row]:
     for table in live_tables(context.catalog):
         for schema in table.schemas:
-            yield {
+            yield _table_row(table) | {
                 "table_id": f"{table.name.namespace}:{table.name.name}",
-                "namespace_id": table.name.namespace,
-                "table_name": table.name.name,
-                "table_type": table.type,
                 "schema_version": schema.version,
                 "is_latest": schema is table.schema,
                 "columns": json.dumps(list(column_rows(schema))),
-                "options": _options(table),
                 "access_level": table.access_level if table.type == "SHARED" else None,
-                "storage_id": table.options.storage_id,
                 "use_user_storage": table.options.use_user_storage,
-                "created_at": table.created_at,
             }
 
 

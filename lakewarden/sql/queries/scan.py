@@ -32,7 +32,7 @@ from lakewarden.sql.query_engine.engine import for_duck
 from lakewarden.sql.relations import SYSTEM, Relation
 from lakewarden.sql.results import Row, listing
 from lakewarden.sql.session_table import reader_in
-from lakewarden.sql.system_listings import LISTINGS, MOMENT, WHOLE, SystemListing, texts
+from lakewarden.sql.system_listings import LISTINGS, MOMENT, WHOLE, SystemListing, name_row, texts
 from lakewarden.tables.strong_read import PastScope, ReadSelection
 from lakewarden.tables.warehouse import cold_tables, find_table, live_tables
 
@@ -67,11 +67,9 @@ def _manifest(context: Context) -> Iterator[Row]:
 
 
 def _manifest_row(scope: Scope, text: str | None, state: str) -> Row:
-    namespace, name, owner = scope.table.namespace, scope.table.name, scope.user or "shared"
-    return {
-        "cache_key": f"{namespace}:{name}:{owner}",
-        "namespace_id": namespace,
-        "table_name": name,
+    owner = scope.user or "shared"
+    return name_row(scope.table) | {
+        "cache_key": f"{scope.table.namespace}:{scope.table.name}:{owner}",
         "scope": owner,
         "sync_state": state,
         "manifest_json": text,
@@ -80,19 +78,9 @@ def _manifest_row(scope: Scope, text: str | None, state: str) -> Row:
 
 def _live(context: Context) -> Iterator[Row]:
     for query in LiveQueries(context.warehouse.state).there(context.warehouse.clock()):
-        table = TableName.parse(query.table)
-        yield {
-            "live_id": query.live_id,
-            "namespace_id": table.namespace,
-            "table_name": table.name,
-            "user_id": query.user or None,
-            "query": query.query,
-            "options": json.dumps({} if query.from_seq is None else {"from_seq_id": query.from_seq}),
-            "status": "active",
-            "created_at": query.created_at,
-            "last_ping_at": query.last_ping_at,
-            "changes": query.changes,
-        }
+        options = {} if query.from_seq is None else {"from_seq_id": query.from_seq}
+        row: Row = {"user_id": query.user or None, "options": json.dumps(options), "status": "active"}
+        yield asdict(query) | name_row(TableName.parse(query.table)) | row
 
 
 def _stats(context: Context) -> Iterator[Row]:
@@ -115,15 +103,12 @@ def _stats(context: Context) -> Iterator[Row]:
 
 def _sessions(context: Context) -> Iterator[Row]:
     for one in context.services.sessions.now():
-        yield {
-            "session_id": f"{this_node()}:{one.number}",
-            "user_id": one.user,
-            "role": one.role,
-            "actor_user_id": one.actor,
-            "namespace_id": one.namespace,
-            "node_id": this_node(),
-            "opened_at": one.opened_at,
-        }
+        row: Row = {"role": one.role, "actor_user_id": one.actor, "namespace_id": one.namespace, "opened_at": one.opened_at}
+        yield _session_row(one.number, one.user) | row
+
+
+def _session_row(number: int, user: str) -> Row:
+    return {"session_id": f"{this_node()}:{number}", "user_id": user, "node_id": this_node()}
 
 
 def _cluster(context: Context) -> Iterator[Row]:
@@ -154,19 +139,18 @@ def _transactions(context: Context) -> Iterator[Row]:
     """The blocks of the sessions of this process."""
     for one in context.services.sessions.now():
         if (block := one.block) is not None:
-            yield {
-                "transaction_id": f"{this_node()}:{one.number}:{to_millis(block.started_at)}",
-                "session_id": f"{this_node()}:{one.number}",
-                "user_id": one.user,
-                "status": "failed" if block.failed else "open",
-                "node_id": this_node(),
-                "namespace_id": None if block.table is None else block.table.namespace,
-                "table_name": None if block.table is None else block.table.name,
-                "scope": None if block.table is None else block.user or "shared",
-                "started_at": block.started_at,
-                "rows": block.rows,
-                "bytes": block.bytes,
-            }
+            place: Row = {} if block.table is None else name_row(block.table) | {"scope": block.user or "shared"}
+            yield (
+                _session_row(one.number, one.user)
+                | place
+                | {
+                    "transaction_id": f"{this_node()}:{one.number}:{to_millis(block.started_at)}",
+                    "status": "failed" if block.failed else "open",
+                    "started_at": block.started_at,
+                    "rows": block.rows,
+                    "bytes": block.bytes,
+                }
+            )
 
 
 def _settings(context: Context) -> Iterator[Row]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 
 from sqlglot.tokenizer_core import TokenType
@@ -21,7 +21,7 @@ from lakewarden.sql.ref import Pairs, Ref
 from lakewarden.sql.results import ResultRows, Row, StatementDone, listing
 from lakewarden.sql.rights import Ask, InWarehouse, Made, OwnRight, asks_to_create
 from lakewarden.sql.statement import AuditEntrySpec, Grammar, ListStatement, OnTable, Statement, StatementSpec, registered
-from lakewarden.sql.system_listings import FLAG, MOMENT, WHOLE, texts
+from lakewarden.sql.system_listings import FLAG, MOMENT, WHOLE, name_row, texts
 
 
 @dataclass(frozen=True)
@@ -158,21 +158,12 @@ def show_rules(context: Context, statement: ShowRules) -> ResultRows:
     rows: list[Row] = []
     for pipeline in pipelines_in(context.catalog, statement.namespace):
         rule = rule_of(context.catalog, pipeline)
+        lists = {"globs": rule.globs, "excludes": rule.excludes, "mime_types": rule.mime_types}
         rows.append(
-            {
-                "rule_id": rule.id,
-                "pipeline_id": pipeline.id,
-                "namespace_id": pipeline.table.namespace,
-                "table_name": pipeline.table.name,
-                "globs": json.dumps(rule.globs),
-                "excludes": json.dumps(rule.excludes),
-                "mime_types": json.dumps(rule.mime_types),
-                "min_size": rule.min_size,
-                "max_size": rule.max_size,
-                "enabled": rule.enabled,
-                "created_at": rule.created_at,
-                "updated_at": rule.updated_at,
-            }
+            asdict(rule)
+            | name_row(pipeline.table)
+            | {"rule_id": rule.id, "pipeline_id": pipeline.id}
+            | {name: json.dumps(values) for name, values in lists.items()}
         )
     return listing(columns, rows)
 
@@ -181,19 +172,15 @@ def show_pipelines(context: Context, statement: ShowPipelines) -> ResultRows:
     columns = texts("pipeline_id", "namespace_id", "table_name", "template", "source", "options", "primary_key", "partition_by")
     columns |= texts("missing_columns", "rule_id", "status") | {"created_at": MOMENT}
     rows: list[Row] = [
-        {
+        asdict(one)
+        | name_row(one.table)
+        | {
             "pipeline_id": one.id,
-            "namespace_id": one.table.namespace,
-            "table_name": one.table.name,
-            "template": one.template,
             "source": source_uri(context.warehouse, one),
-            "options": one.options,
             "primary_key": json.dumps(one.primary_key),
             "partition_by": json.dumps(one.partition_by),
-            "missing_columns": one.missing_columns,
             "rule_id": rule_of(context.catalog, one).id,
             "status": status_of(context.catalog, one),
-            "created_at": one.created_at,
         }
         for one in pipelines_in(context.catalog, statement.namespace)
     ]

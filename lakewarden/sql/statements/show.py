@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import asdict, dataclass
+from typing import Literal, cast
 
 from sqlglot.tokenizer_core import TokenType
 
@@ -41,14 +41,17 @@ from lakewarden.sql.system_listings import (
     WHOLE,
     SystemListing,
     column_rows,
+    name_row,
     texts,
 )
 from lakewarden.tables.warehouse import cold_tables
 
+Shown = Literal["namespaces", "storages", "manifest", "export"]
+
 
 @dataclass(frozen=True)
 class Show(ListStatement):
-    what: Literal["namespaces", "storages", "manifest", "export"]
+    what: Shown
 
 
 @dataclass(frozen=True)
@@ -91,14 +94,8 @@ def read_show(read: StatementReader) -> Statement:
             return ShowEngines()
         case "SETTINGS":
             return ShowSettings()
-        case "NAMESPACES":
-            return Show("namespaces")
-        case "STORAGES":
-            return Show("storages")
-        case "MANIFEST":
-            return Show("manifest")
-        case _:
-            return Show("export")
+        case what:
+            return Show(cast("Shown", what.lower()))
 
 
 def read_describe(read: StatementReader) -> Statement:
@@ -149,27 +146,20 @@ def _exports(context: Context) -> ResultRows:
 
 def _export_row(context: Context, job: Job) -> Row:
     over = job.status in ("completed", "skipped")
-    return {
-        "job_id": job.job_id,
-        "status": job.status,
-        "created_at": job.created_at,
-        "message": job.message,
-        "download_url": own_place(context.warehouse, job.job_id) if over else None,
-    }
+    return asdict(job) | {"download_url": own_place(context.warehouse, job.job_id) if over else None}
 
 
 def _manifest(context: Context) -> ResultRows:
     """The cold rows and files of every table that the session may read; of one whose storage is away, as the state knows them."""
     columns = dict.fromkeys(("namespace_id", "table_name", "scope"), TEXT)
     numbers = dict.fromkeys(("delta_version", "row_count", "file_count", "size_bytes", "last_sequence_number"), WHOLE)
-    rows: list[dict[str, object]] = []
+    rows: list[Row] = []
     for table in cold_tables(context.catalog):
         state = _shown_state(context, table) if may(context.principal, "read", table) else None
         if state is not None:
             rows.append(
-                {
-                    "namespace_id": table.name.namespace,
-                    "table_name": table.name.name,
+                name_row(table.name)
+                | {
                     "scope": context.owner(table) or "shared",
                     "delta_version": state.version,
                     "row_count": state.rows,
@@ -272,15 +262,11 @@ def history(context: Context, statement: DescribeHistory) -> ResultRows:
     return listing(
         columns,
         [
-            {
-                "version": one.version,
-                "timestamp": one.timestamp,
-                "operation": one.operation,
+            asdict(one)
+            | {
                 "operation_parameters": json.dumps(one.parameters),
                 "operation_metrics": json.dumps(one.operation_metrics),
                 "user_metadata": json.dumps(one.user_metadata),
-                "engine_info": one.engine_info,
-                "read_version": one.read_version,
             }
             for one in entries
         ],
