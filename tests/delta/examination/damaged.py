@@ -247,9 +247,9 @@ def _lost_metadata(table: HandWritten) -> None:
 
 
 def _lost_vector(table: HandWritten) -> None:
-    """The commit that deletes a row by a vector: as many files remain, of as many bytes."""
+    """The commit that deletes a row by a vector: as many files remain, of as many bytes. The checksum does not list them."""
     said = with_checksum(table)
-    (table.path / CRC).write_text(json.dumps({**said, "numDeletedRecordsOpt": 1}))
+    (table.path / CRC).write_text(json.dumps({**said, "allFiles": None, "numDeletedRecordsOpt": 1}))
     table.commit(3, {"commitInfo": {}})
 
 

@@ -40,6 +40,15 @@ def test_a_damage_is_found_by_its_name(table: HandWritten, kind: str, how: str, 
     assert bool(found.error) is (found.state is None)
 
 
+def test_a_protocol_of_features_lists_them(tmp_path: Path) -> None:
+    table = HandWritten(tmp_path / "t")
+    table.begin(table.file("1.parquet", [1]))
+    table.commit(1, {"protocol": {"minReaderVersion": 1, "minWriterVersion": 7}})
+    assert [(note.kind, note.detail) for note in look(table).notes] == [
+        ("unknown-feature", "writer version 7 without its list of features")
+    ]
+
+
 def test_a_file_without_partition_values_where_there_are_no_partitions(tmp_path: Path) -> None:
     """Spark reads it; Delta's kernel, and so delta-rs, does not open the table."""
     table = HandWritten(tmp_path / "t")
