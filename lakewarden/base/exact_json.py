@@ -167,6 +167,9 @@ READER_OF_MINUS_ZEROS = json.JSONDecoder(
 _DEEPEST = 4
 """Levels of a place, as in `$.rows[0].at`: each costs a reading of what is within."""
 
+_MOST_SEARCHED = 128 << 10
+"""Bytes of a text whose fault is looked for: Python reads them in up to half a second, and whoever sends more is told the byte."""
+
 _BETWEEN = re.compile(r"[ \t\r\n]*[:,]?[ \t\r\n]*")
 
 
@@ -202,7 +205,7 @@ def _behind(text: str, at: int) -> int:
 def _placed(error: ValueError | RecursionError, data: bytes) -> ValueError:
     """The error with its place, if that is known."""
     found = ValueError("it is nested too deeply") if isinstance(error, RecursionError) else error
-    text = data.decode(errors="replace")
+    text = data.decode(errors="replace") if len(data) <= _MOST_SEARCHED else ""
     place = place_of_fault(text, len(text) - len(text.lstrip()))
     if not place:
         return found

@@ -152,6 +152,12 @@ def test_a_fault_of_a_json_text_is_named_by_its_place(text: str, place: str) -> 
     assert str(refused.value).partition("at `")[2].rstrip("`") == place
 
 
+def test_the_place_of_a_fault_is_not_looked_for_in_a_long_text() -> None:
+    long = f"[{'[1],' * 50_000}x]".encode()
+    with pytest.raises(ValueError, match=r"byte 200001\)$"):
+        decoded(long)
+
+
 @given(st.decimals(allow_nan=False, allow_infinity=False, places=2, min_value=-(10**15), max_value=10**15))
 def test_any_decimal_and_any_double_that_json_writes_are_themselves(number: Decimal) -> None:
     assert from_json(ColumnType.parse("DECIMAL(18,2)"), [decoded(str(number).encode())]).to_pylist() == [number]
