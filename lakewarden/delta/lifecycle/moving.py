@@ -106,28 +106,22 @@ def _hidden(name: str) -> bool:
     return any(part.startswith(("_", ".")) for part in name.removeprefix(f"{CHANGE_FOLDER}/").split("/"))
 
 
+@dataclass
 class _Copier:
     """Copies files of one scope, some at once. At its end it looks whether the move has gone on without it."""
 
-    def __init__(
-        self,
-        source: Location,
-        target: Location,
-        by: Committer,
-        reach: Reach,
-        version: int = -1,
-        live: frozenset[str] = frozenset(),
-    ) -> None:
-        """`version` is the last that is copied, -1 as long as none is; `live` its files, which must not be missing."""
-        self._source = source
-        self._from = open_store(source)
-        self._target = target
-        self._to = open_store(target)
-        self._by = by
-        self._reach = reach
-        self._version = version
-        self._live = live
-        self._made: list[str] = []
+    _source: Location
+    _target: Location
+    _by: Committer
+    _reach: Reach
+    _version: int = -1
+    """The last that is copied, -1 as long as none is."""
+    _live: frozenset[str] = frozenset()
+    """The files of that version, which must not be missing."""
+    _made: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._from, self._to = open_store(self._source), open_store(self._target)
 
     def __enter__(self) -> _Copier:
         return self

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO, Literal, cast
 
 import pyarrow as pa
@@ -34,34 +35,21 @@ _PACKED: dict[bytes, Literal["gzip", "zstd"]] = {b"\x1f\x8b": "gzip", b"\x28\xb5
 """How compressed bytes begin. No text in UTF-8 begins so."""
 
 
+@dataclass
 class ObjectFile:
     """An object. Its files may be read by one thread at a time."""
 
-    def __init__(
-        self,
-        key: str,
-        size: int,
-        ranges: Ranges,
-        *,
-        value_bytes: int = VALUE_BYTES,
-        unpacked_bytes: int = UNPACKED_BYTES,
-        columns: int = COLUMNS,
-    ) -> None:
-        """
-        Args:
-            size: bytes.
-            value_bytes: the most bytes of one value, and of one record of text.
-            unpacked_bytes: the most bytes of the object when it is unpacked.
-            columns: the most columns.
-        """
-        self.key = key
-        self.size = size
-        self.value_bytes = value_bytes
-        self.unpacked_bytes = unpacked_bytes
-        self.columns = columns
-        self._ranges = ranges
-        self._start = 0
-        self._block = b""
+    key: str
+    size: int
+    """In bytes."""
+    ranges: Ranges
+    value_bytes: int = VALUE_BYTES
+    """The most bytes of one value, and of one record of text."""
+    unpacked_bytes: int = UNPACKED_BYTES
+    """The most bytes of the object when it is unpacked."""
+    columns: int = COLUMNS
+    _start: int = 0
+    _block: bytes = b""
 
     def open(self) -> BinaryIO:
         """A file over the object's bytes, at their beginning."""
@@ -96,7 +84,7 @@ class ObjectFile:
         else:
             length = max(length, _LEAST_BYTES)
         self._start, self._block = start, b""  # the one before goes first
-        self._block = self._ranges(start, min(length, self.size - start))
+        self._block = self.ranges(start, min(length, self.size - start))
 
     def check_columns(self, count: int) -> None:
         """Raises Unsupported: these are more columns than the object may have."""

@@ -127,7 +127,7 @@ def test_row_groups_come_in_order_and_a_large_object_is_read_in_parts() -> None:
         return data[start : start + length]
 
     source = object_of(data)
-    source._ranges = ranges
+    source.ranges = ranges
     assert read(PARQUET, source).select(["n"]).equals(rows.select(["n"]).cast(pa.schema([("n", pa.int64())])))
     assert max(lengths) <= 4 << 20
     assert sum(lengths) < 1.5 * len(data)
