@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, BinaryIO, Literal, cast
 
 import pyarrow as pa
@@ -48,8 +48,8 @@ class ObjectFile:
     unpacked_bytes: int = UNPACKED_BYTES
     """The most bytes of the object when it is unpacked."""
     columns: int = COLUMNS
-    _start: int = 0
-    _block: bytes = b""
+    _start: int = field(default=0, init=False)
+    _block: bytes = field(default=b"", init=False)
 
     def open(self) -> BinaryIO:
         """A file over the object's bytes, at their beginning."""
