@@ -24,6 +24,8 @@ from lakewarden.serve.common import Common
 from lakewarden.serve.http.app import application
 from lakewarden.serve.tokens import operator_token
 from lakewarden.storage.meter import Account, count, count_for, metered
+from lakewarden.tables.client import TableClient
+from tests.fixtures.azurite import AzuriteServer
 from tests.fixtures.lakes import NOTES, make_notes, notes
 from tests.fixtures.minio import MinioServer
 from tests.fixtures.proxy import Proxy, Request, proxy_of
@@ -63,6 +65,29 @@ def _served(lake: Lakehouse, sql: str) -> None:
     assert found.status_code == 200, found.text
 
 
+def _acts(lake: Lakehouse, table: TableClient) -> dict[str, Callable[[], object]]:
+    """What a table lives through, in this order."""
+
+    def filled(*turns: int) -> None:
+        for turn in turns:
+            for user in ("ann", "bob", "cid"):
+                table.write(notes({turn: "text"}), user=user)
+            assert not [one.fault for one in lake.flush() if one.outcome == "failed"]
+
+    return {
+        "first flush": lambda: filled(0),
+        "flush": lambda: filled(1, 2, 3),
+        "compact": lambda: lake.compact(NOTES),
+        "more": lambda: filled(4, 5, 6),
+        "optimize": lambda: lake.optimize(NOTES),
+        "restore": lambda: lake.restore(NOTES, user="bob", version=table.history(user="bob")[0].version - 1, dry_run=False),
+        "vacuum": lambda: lake.vacuum(NOTES, retain_hours=0, force=True, dry_run=False),
+        "query": lambda: lake.sql(f"SELECT count(*) FROM {NOTES}", user="ann", role="user"),
+        "read": lambda: table.read(user="cid"),
+        "status": lake.fleet,
+    }
+
+
 @pytest.mark.minio
 @pytest.mark.slow
 @pytest.mark.parametrize(
@@ -79,29 +104,9 @@ def test_the_sum_is_that_of_a_proxy_over_each_operation(
             if name.startswith("AWS_"):
                 monkeypatch.setitem(given, name, value)
     with Lakehouse.open(f"s3://lake/{random_id()}", settings=settings) as lake:
-        table = make_notes(lake)
-
-        def filled(*turns: int) -> None:
-            for turn in turns:
-                for user in ("ann", "bob", "cid"):
-                    table.write(notes({turn: "text"}), user=user)
-                assert not [one.fault for one in lake.flush() if one.outcome == "failed"]
-
-        acts: dict[str, Callable[[], object]] = {
-            "first flush": lambda: filled(0),
-            "flush": lambda: filled(1, 2, 3),
-            "compact": lambda: lake.compact(NOTES),
-            "more": lambda: filled(4, 5, 6),
-            "optimize": lambda: lake.optimize(NOTES),
-            "restore": lambda: lake.restore(
-                NOTES, user="bob", version=lake.table(NOTES).history(user="bob")[0].version - 1, dry_run=False
-            ),
-            "vacuum": lambda: lake.vacuum(NOTES, retain_hours=0, force=True, dry_run=False),
-            "query": lambda: lake.sql(f"SELECT count(*) FROM {NOTES}", user="ann", role="user"),
+        acts = _acts(lake, make_notes(lake)) | {
             "served query": lambda: _served(lake, f"SELECT a.text, count(*) FROM {NOTES} a JOIN {NOTES} b USING (id) GROUP BY 1"),
             "served update": lambda: _served(lake, f"UPDATE {NOTES} SET text = 'new' WHERE id = 3"),
-            "read": lambda: table.read(user="cid"),
-            "status": lake.fleet,
         }
         seen = {name: _both(proxy, act) for name, act in acts.items()}
         week = {one.operation: one for one in lake.fleet().week}
@@ -111,6 +116,20 @@ def test_the_sum_is_that_of_a_proxy_over_each_operation(
     assert week["flush"]["bytes_out"] > 1000
     assert week["compact"].dollars > 0
     assert week.keys() >= {"flush", "compact", "optimize", "vacuum", "restore"}
+
+
+@pytest.mark.slow
+def test_the_sum_is_that_of_a_proxy_before_azure(
+    azurite: AzuriteServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    with proxy_of(azurite.endpoint) as proxy, Lakehouse.open(str(tmp_path / "warehouse"), settings=SETTINGS) as lake:
+        monkeypatch.setenv("AZURITE_BLOB_STORAGE_URL", proxy.endpoint)
+        lake.create_storage("azure", type="azure", base=azurite.prefix_for(request.node.nodeid))
+        acts = _acts(lake, make_notes(lake, options={"STORAGE_ID": "azure"}))
+        for name, act in acts.items():
+            at_proxy, here, opened = _both(proxy, act)
+            at_proxy["DELETE"] += at_proxy.pop("POST", 0)  # many in one request
+            assert (here, opened) == (+at_proxy, 0), name
 
 
 @pytest.mark.minio

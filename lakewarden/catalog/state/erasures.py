@@ -9,7 +9,7 @@ import hashlib
 import hmac
 import re
 import secrets
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -214,21 +214,23 @@ class Erasures:
         """Stores when a user was erased from everything: a process that started earlier may still write the id."""
         self._store.put(f"{_OVER}/{mark}", now.isoformat().encode())
 
-    def since(self, mark: str, began: datetime) -> bool:
-        """Returns whether the user is being erased, or was erased from everything since that moment."""
-        try:
-            # A process that began before may hold the id in memory, and write it afterwards.
-            return datetime.fromisoformat(self._store.get(f"{_OVER}/{mark}").decode()) >= began
-        except Missing:
-            return self.under_way(mark) is not None
-        except ValueError as error:
-            raise Corrupt(f"{self._store.uri}/{_OVER}/{mark} is not a moment: {error}") from error
+    def is_erased_since(self, mark: str, began: Callable[[], datetime]) -> bool:
+        """Returns whether the user is being erased, or was erased from everything since that moment by the store's clock.
 
-    def among(self, marks: Collection[str], began: datetime) -> set[str]:
-        """Returns the users for whom `since` is true, by one listing."""
+        Args:
+            began: asked only for those who were ever erased.
+        """
+        # A process that began before may hold the id in memory, and write it afterwards.
+        with suppress(Missing):
+            if self._store.get_dated(f"{_OVER}/{mark}")[1] >= began():
+                return True
+        return self.under_way(mark) is not None  # a second time, where the user came back behind the first one
+
+    def among(self, marks: Collection[str], began: Callable[[], datetime]) -> set[str]:
+        """Returns the users for whom `is_erased_since` is true, by one listing."""
         # One listing for all users: of most, nothing is there.
         known = {found.key.rpartition("/")[2] for found in self._store.list(ROOT)}
-        return {mark for mark in known.intersection(marks) if self.since(mark, began)}
+        return {mark for mark in known.intersection(marks) if self.is_erased_since(mark, began)}
 
     def erased(self) -> set[str]:
         """Returns the users who are being erased, or were erased from everything, by one listing."""
@@ -238,6 +240,8 @@ class Erasures:
     def _key(self) -> bytes:
         with suppress(Missing):
             return self._store.get(_KEY)
+        if self._store.keys("known"):
+            raise Corrupt(f"{self._store.uri}/{_KEY} is gone, by which scopes are known: put it back from a backup")
         with suppress(AlreadyThere):  # another process created it first: its key counts
             # Created if absent: two keys would give a user two hashes, and one of them would never be found.
             self._store.create(_KEY, secrets.token_bytes(32))

@@ -242,14 +242,13 @@ class JobLog:
         Raises:
             NotFound: no such job.
         """
-        while last := self._listed()[0].get(job_id):
-            if (data := content(self.store, last.key)) is not None:
-                return decode(last.key, data)  # else there is a newer state
-        raise NotFound(f"there is no job {job_id!r}")
+        if (last := self._listed()[0].get(job_id)) is None:
+            raise NotFound(f"there is no job {job_id!r}")
+        return self._read(job_id, last)
 
     def newest(self, limit: int | None = None) -> list[Job]:
         """Returns the newest states of the last jobs, newest job first; of one that cannot be read, that it failed, and why."""
-        return [self._told(job_id, last.key) for job_id, last in list(self._listed()[0].items())[:limit]]
+        return [self._told(job_id, last) for job_id, last in list(self._listed()[0].items())[:limit]]
 
     def runnable(self) -> list[Job]:
         """Returns the jobs that wait for a runner, oldest first, and those whose runner died."""
@@ -259,13 +258,13 @@ class JobLog:
                 self.store.put(f"{_home(job)}/{_OVER}", b"")
         return [job for job in open_ if job.active and (job.status == "queued" or self._is_left(job))]
 
-    def ended(self, since: datetime) -> Iterator[tuple[str, datetime, Callable[[], Job]]]:
-        """Of the jobs that have ended, the id, when the store was last written for it, if that was not before `since`, and
+    def since(self, moment: datetime) -> Iterator[tuple[str, datetime, Callable[[], Job]]]:
+        """Of the jobs that have not ended, and of those for which the store was written since then, the id, when it last was, and
         its reader. From one listing."""
-        last, over = self._listed()
-        for job_id in over & last.keys():
-            if last[job_id].modified >= since:
-                yield job_id, last[job_id].modified, partial(self._read, job_id, last[job_id].key)
+        states, over = self._listed()
+        for job_id, last in states.items():
+            if job_id not in over or last.modified >= moment:
+                yield job_id, last.modified, partial(self._read, job_id, last)
 
     def running(self) -> list[Job]:
         """Returns the jobs whose runner is alive, as far as is known, oldest first."""
@@ -285,24 +284,27 @@ class JobLog:
         for job_id, last in reversed(states.items()):
             if job_id not in over:
                 with suppress(Corrupt):
-                    yield self._read(job_id, last.key)
+                    yield self._read(job_id, last)
 
-    def _told(self, job_id: str, key: str) -> Job:
+    def _told(self, job_id: str, last: StoredObject) -> Job:
         try:
-            return self._read(job_id, key)
+            return self._read(job_id, last)
         except Corrupt as error:
             return unread_job(job_id, error)
 
-    def _read(self, job_id: str, key: str) -> Job:
-        data = content(self.store, key)
-        return self.find(job_id) if data is None else decode(key, data)
+    def _read(self, job_id: str, last: StoredObject) -> Job:
+        if not last.size:
+            raise Corrupt(f"the job {last.key} can't be read: nothing is left of its state")
+        data = content(self.store, last.key)
+        return self.find(job_id) if data is None else decode(last.key, data)  # the first where there is a newer state
 
     def _holds(self, job_id: str) -> bool | None:
         """Returns whether a job keeps its idempotency key; None when it does not exist. Ends the job if its runner died."""
-        try:
-            job = self.find(job_id)
-        except NotFound:
-            return None
+        states, over = self._listed()
+        last = states.get(job_id)
+        if job_id in over or last is None or not last.size:
+            return False if job_id in over else None
+        job = self._read(job_id, last)
         if not (job.active and self._is_left(job)):
             return job.active
         try:
@@ -321,10 +323,11 @@ class JobLog:
         return now - last >= self.lease or has_ended(job.node_id)
 
     def _listed(self) -> tuple[dict[str, StoredObject], set[str]]:
-        """Returns the last state by job, newest first, and the finished jobs."""
+        """Returns the last state by job, newest first, and the finished jobs. Of one whose states were emptied, an empty one."""
         listing = self.store.list(_ROOT)
         over = {_job_of(entry.key) for entry in listing if entry.key.endswith(f"/{_OVER}")}
-        return {_job_of(entry.key): entry for entry in newest(listing)}, over  # listed in order, so the last state stays
+        found = {_job_of(entry.key): entry for entry in listing if first_of(entry.key) == entry.key}
+        return found | {_job_of(entry.key): entry for entry in newest(listing)}, over  # listed in order, so the last state stays
 
     def hide_user(self, user: str, mark: str, found: Callable[[int], None]) -> None:
         """Replaces a user's id by the keyed hash wherever a job names it.
@@ -334,24 +337,25 @@ class JobLog:
         rewrite_all(self.store, _ROOT, partial(hidden_in, user, mark), found)
 
     def _over(self, job: Job) -> Job:
-        # First the state, then the mark: the mark alone would hide a job that was never finished from every runner.
         kept = self._keep(job)
-        self.store.put(f"{_home(job)}/{_OVER}", b"")
+        self.store.put(f"{_home(job)}/{_OVER}", b"")  # last: alone it would hide a job that was never finished from every runner
         return self._without_erased(kept)
 
     def _without_erased(self, kept: Job) -> Job:
         """Removes users from a stored last state who were erased meanwhile by an erasure that did not see it."""
+        erasures = Erasures(self.store)
         for user in named_in(kept):
-            mark = self._erasures.mark(user)
-            if self._erasures.since(mark, kept.created_at):
+            mark = erasures.mark(user)
+            if erasures.is_erased_since(mark, partial(self._began, kept)):
                 kept = without_user(kept, user, mark)
                 for state in newest(self.store.list(_home(kept))):
                     rewrite(self.store, state.key, partial(hidden_in, user, mark, state.key))
         return kept
 
-    @property
-    def _erasures(self) -> Erasures:
-        return Erasures(self.store)
+    def _began(self, ended: Job) -> datetime:
+        """By the store's clock; of the two moments of a queued job, by two clocks, the earlier: it may know the name so long."""
+        written = max((state.modified for state in self.store.list(_home(ended))), default=ended.created_at)
+        return written - (self.clock() - min(ended.created_at, ended.started_at or ended.created_at))
 
     def _keep(self, job: Job) -> Job:
         self._create(_key(job), job)

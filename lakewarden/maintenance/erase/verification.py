@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, datetime
 
 from lakewarden.base.scope import TableName
 from lakewarden.catalog.access import can
@@ -78,9 +77,6 @@ def _suspects(warehouse: Warehouse, catalog: Catalog, tables: Iterable[Table], *
                 yield Suspect(table.id, table.log_id, table.name.namespace, table.name.name, base, template)
 
 
-_EVER = datetime.min.replace(tzinfo=UTC)
-
-
 # Decides whether a warehouse knows a user: a mistyped id must not get a certificate that says that a user was erased.
 
 
@@ -109,7 +105,7 @@ def _traces(warehouse: Warehouse, user: str) -> Iterator[bool]:
     views = warehouse.logs.views().sound
     for table in tables:
         yield (view := views.get(table.log_id)) is not None and user in view.pending
-    yield warehouse.erasures.since(mark, _EVER)
+    yield mark in warehouse.erasures.erased()
     yield is_requested(warehouse.state, mark)
     yield bool(warehouse.exports.of(mark))
     for table in tables:  # a registry that was lost forgets scopes whose files exist

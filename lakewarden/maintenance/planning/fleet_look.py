@@ -96,9 +96,9 @@ def _until_now(jobs: JobLog, kept: Days, tables: Iterable[Table], now: datetime)
     since = {table.id: seen_until(kept.get(table.id, ()), now) for table in tables}
     if not since:
         return {}, 0
-    ended = list(jobs.ended(min(since.values())))
-    seen_to = max((min(modified, now) for _, modified, _ in ended), default=None)
-    fresh = [read for job_id, _, read in ended if not all(each in kept and job_id in kept[each][-1].recent for each in since)]
+    written = list(jobs.since(min(since.values())))
+    seen_to = max((min(modified, now) for _, modified, _ in written), default=None)
+    fresh = [read for job_id, _, read in written if not all(each in kept and job_id in kept[each][-1].recent for each in since)]
     found = at_once(_read, fresh)
     read = [job for job in found if job is not None]
     return {each: counted(kept.get(each, ()), each, read, seen_to) for each in since}, len(found) - len(read)

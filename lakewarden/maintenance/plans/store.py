@@ -68,7 +68,7 @@ class PlanLog:
         for key, start in zip(reversed(keys), reversed(starts), strict=True):  # the head last: without it there is no plan
             self.store.create(key, b"\n".join(lines[start : start + _PART_LINES]))
         users = {self.erasures.mark(user): user for user in plan.users}
-        for mark in self.erasures.among(users, plan.planned_at) if users else ():
+        for mark in self.erasures.among(users, lambda: plan.planned_at) if users else ():
             self._leave_out(home, users[mark], None)
 
     def request(self, plan_id: str) -> Request | None:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from lakewarden import Column, Lakehouse
+from lakewarden.base.clock import system_clock
 from lakewarden.base.faults import Reach, no_faults
 from lakewarden.catalog.changes.objects import begin_drop
 from lakewarden.catalog.report import ScopeReport
@@ -34,6 +37,9 @@ from tests.fixtures.lakes import NOTES, eventual, hot_seqs, lake_fixture, make_n
 from tests.fixtures.sleepers import sleeping_flush
 
 pytestmark = pytest.mark.disk  # they look into the directories themselves
+
+
+YEAR = timedelta(days=365)
 
 
 class Died(BaseException):
@@ -441,6 +447,35 @@ def test_a_job_that_slept_through_an_erasure_is_noted_with_the_hash(lake: Lakeho
     table.write(notes({1: "anew"}), user="the-one")
     lake.flush(user="the-one")
     assert lake.jobs()[0].parameters["user"] == "the-one"
+
+
+@pytest.mark.parametrize("ahead", [-YEAR, timedelta(0), YEAR], ids=["behind", "right", "ahead"])
+def test_whether_a_job_slept_through_an_erasure_is_no_matter_of_its_clock(lake: Lakehouse, ahead: timedelta) -> None:
+    warehouse = lake.warehouse
+    jobs = JobLog(warehouse.state, lambda: system_clock() + ahead, warehouse.new_id)
+
+    def ends(began: datetime) -> str:
+        kept = jobs.keep("flush", f"FL-{began:%f}", began, {"tables": NOTES, "user": "the-one"}, "failed", "")
+        return kept.parameters["user"]
+
+    make_notes(lake)
+    before = jobs.clock()
+    lake.erase("the-one", even_if_unknown=True)
+    assert ends(before) == warehouse.erasures.mark("the-one")
+    time.sleep(0.02)  # longer than a disk's clock takes from one time to the next
+    assert ends(jobs.clock()) == "the-one", "who came back"
+
+
+def test_a_job_that_ends_during_a_second_erasure_is_noted_with_the_hash(lake: Lakehouse) -> None:
+    make_notes(lake).write(notes({1: "x"}), user="ann")
+    lake.erase("ann")
+    lake.table(NOTES).write(notes({2: "x"}), user="ann")
+    with pytest.raises(Died):
+        run_erase(lake, "ann", dies("erase:forgotten"))
+    warehouse = lake.warehouse
+    jobs = JobLog(warehouse.state, warehouse.clock, warehouse.new_id)
+    kept = jobs.keep("flush", "FL-2", warehouse.clock(), {"tables": NOTES, "user": "ann"}, "failed", "")
+    assert kept.parameters["user"] == warehouse.erasures.mark("ann")
 
 
 _PATHS = ["..", "a/../b", "/etc", "%2e%2e", "_delta_log", "_files", "manifest.json", "data", "notes", "*"]

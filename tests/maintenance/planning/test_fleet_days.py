@@ -91,7 +91,7 @@ def test_a_day_is_kept_every_few_minutes_and_counts_each_job_once(lake: Lakehous
     assert [one["jobs"] for one in table.ever] == [5]
 
 
-@pytest.mark.parametrize("bad", [b"garbled", b"null", b'{"work": [1]}', b'{"work": {"t": {"done": "x"}}}'])
+@pytest.mark.parametrize("bad", [b"", b"garbled", b"null", b'{"work": [1]}', b'{"work": {"t": {"done": "x"}}}'])
 def test_a_job_that_cannot_be_read_hides_no_other_and_is_told(lake: Lakehouse, tmp_path: Path, bad: bytes) -> None:
     for user in ("ann", "bob"):
         _flush(lake, user)
