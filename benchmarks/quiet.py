@@ -25,7 +25,7 @@ from benchmarks.measuring.memory import peak_bytes
 from benchmarks.measuring.page import Section, Table
 from benchmarks.measuring.scale import Scale
 from lakewarden.base.clock import system_clock, to_millis
-from lakewarden.base.scope import Scope, TableName
+from lakewarden.base.scope import NOTHING, Scope, TableName
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.catalog.state.floor import floor_at
 from lakewarden.catalog.state.floor_entries import AMOUNTS, NEVER, SCHEMA, KnownScopes
@@ -94,7 +94,7 @@ def make(uri: str, scopes: int) -> None:
         warehouse.registry.add(table.id, users)
         marks = np.sort(np.array([bytes.fromhex(warehouse.erasures.mark(user)) for user in users], "S16"))
         target = warehouse.target(warehouse.catalog.read(), Scope(table.name, users[0]))
-        floor_at(warehouse.floor(table)).add(0, _quiet(marks, target))
+        floor_at(warehouse.floor(table)).add(NOTHING, _quiet(marks, target))  # as its log, which is empty
 
 
 def _quiet(marks: np.ndarray[tuple[int], np.dtype[np.bytes_]], target: ScopeTarget) -> KnownScopes:

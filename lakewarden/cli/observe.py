@@ -244,6 +244,8 @@ def warehouse_row(fleet: Fleet) -> dict[str, Figure]:
         "debt": _debt(fleet.debt),
         "week": _week(fleet.week),
         "jobs_unread": fleet.jobs_unread,
+        "notes_unread": list(fleet.notes_unread),
+        "tables_unread": fleet.unread["table"],
         "surveys": [msgspec.to_builtins(one) | {"at": one.looked_at} for one in fleet.surveys],
         "schedules": [msgspec.to_builtins(one) | {"last_at": one.last_time} for one in fleet.schedules],
         "schedules_at": fleet.schedules_at,

@@ -60,6 +60,11 @@ class FleetCollector(Collector):
         for name, text in _LOOKS.items():
             yield self._gauge(name, text, attrgetter(f"look.{_FIELDS.get(name, name)}"))
         yield self._gauge("unknown_scopes", "Scopes that were not looked at.", lambda one: one.health.status.scopes_unknown)
+        yield self._gauge("unreadable", "1 where the log or the state of the table cannot be read.", attrgetter("is_unread"))
+        unread = GaugeMetricFamily("lakewarden_unread", "What of the week cannot be read.", labels=("kind",))
+        for kind in ("job", "kept note"):
+            unread.add_metric((kind,), self._fleet.unread[kind])
+        yield unread
         yield self._gauge("free_bytes", "Dead bytes past the retention.", lambda one: one.debt.free_now)
         yield from self._planned()
         yield from self._surveys()

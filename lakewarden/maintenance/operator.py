@@ -85,7 +85,7 @@ class Operator(Workplace):
             raise InvalidArgument(f"{len(lines)} scopes need {request.operation}; a plan has at most {MAX_SCOPES}")
         shown = tuple(replace(report, plan_id=plan_id) for report in reports)
         plan = Plan(plan_id, self.warehouse.id, planned_at, request, lines, shown)
-        self._plans.keep(plan)
+        self._plans.keep(plan, self.warehouse.clock)
         return plan
 
     def due(self, tables: Sequence[str], due: Collection[Scope], *, look: bool = False) -> list[Plan]:

@@ -492,9 +492,9 @@ def test_an_erased_user_is_in_no_plan(lake: Lakehouse) -> None:
 def test_a_plan_that_was_made_during_an_erasure_does_not_name_the_user(lake: Lakehouse, monkeypatch: pytest.MonkeyPatch) -> None:
     keep = PlanLog.keep
 
-    def erase_first(log: PlanLog, plan: Plan) -> None:
+    def erase_first(log: PlanLog, plan: Plan, clock: Callable[[], datetime]) -> None:
         lake.erase("ann")
-        keep(log, plan)
+        keep(log, plan, clock)
 
     monkeypatch.setattr(PlanLog, "keep", erase_first)
     plan = lake.plan("compact", NOTES)

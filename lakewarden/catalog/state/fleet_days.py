@@ -7,9 +7,11 @@ between two objects leaves each right by itself; who replaces an older day by on
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
+from itertools import islice
 from typing import Annotated, TypeVar
 
 import msgspec
@@ -24,6 +26,7 @@ T = TypeVar("T")
 ROOT = "fleet"
 
 WEEK = 7
+WEEK_LONG = timedelta(days=WEEK)
 KEPT_DAYS = 30
 
 Millis = Annotated[int, msgspec.Meta(ge=0, lt=to_millis(datetime(9999, 12, 31, tzinfo=UTC)))]
@@ -66,6 +69,8 @@ class FleetDay(msgspec.Struct, frozen=True):
     """When the store was last written for a job that was looked at."""
     recent: dict[str, int] = {}
     """Those of the counted jobs that ended within `CLOCKS_DIFFER` before the last one or later, and when."""
+    unread: dict[str, int] = {}
+    """Jobs of the week before that cannot be read, whichever table they were of, and when the store was written for them."""
 
     def has(self, job: Job) -> bool:
         """Whether the job is counted, or too old to be."""
@@ -110,47 +115,80 @@ def keep_schedules(state: ObjectStore, of: str, schedules: Sequence[ScheduleStan
 
 def standings_of(state: ObjectStore, of: str) -> list[ScheduleStanding]:
     """What is known of the schedules of one that runs them."""
-    found = _kept(state, f"{_SCHEDULES}{of}", _Schedules)
-    return [] if found is None else found.schedules
+    with suppress(Missing, ValueError, Corrupt):  # as if none had run: each is due again
+        return msgspec.json.decode(state.get(f"{_SCHEDULES}{of}"), type=_Schedules).schedules
+    return []
 
 
-def schedules_kept(state: ObjectStore, listed: Iterable[str]) -> tuple[list[ScheduleStanding], datetime | None]:
-    """The schedules of all that run them, and when the latest of these looked.
+class KeptFleet:
+    """All that is kept of the fleet, as of one listing."""
 
-    Args:
-        listed: the keys of all that is kept of the fleet.
-    """
-    found = [one for key in listed if key.startswith(_SCHEDULES) and (one := _kept(state, key, _Schedules))]
-    at = max((one.at for one in found), default=0)
-    return [each for one in found for each in one.schedules], from_millis(at) if at else None
+    def __init__(self, state: ObjectStore) -> None:
+        self._state = state
+        self._keys: dict[str, list[str]] = {}
+        for key in state.keys(ROOT):
+            self._keys.setdefault(key.split("/")[1], []).append(key)
+        self.unread: set[str] = set()
+        """Keys of what was asked for and cannot be read: figures lack it."""
 
+    def days(self, table_ids: Iterable[str], now: datetime) -> dict[str, list[FleetDay]]:
+        """The days of these tables, oldest first: those of the week, and the newest before it. One that cannot be read, or is to
+        come, is left out."""
+        return {table_id: found for table_id in table_ids if (found := self._days(table_id, now))}
 
-def days_kept(state: ObjectStore, listed: Iterable[str], table_ids: Iterable[str], now: datetime) -> dict[str, list[FleetDay]]:
-    """The days of these tables, oldest first; one that cannot be read, or is to come, is left out.
+    def _days(self, table_id: str, now: datetime) -> list[FleetDay]:
+        keys = self.keys_of(table_id)
+        begin = bisect_left(keys, f"{ROOT}/{table_id}/{first_day(now)}")
+        before = (one for key in reversed(keys[:begin]) if (one := self._day(key, now)))
+        return [*islice(before, 1), *(one for key in keys[begin:] if (one := self._day(key, now)))]
 
-    Args:
-        listed: the keys of all that is kept of the fleet, in order.
-    """
-    wanted, found = set(table_ids), dict[str, list[FleetDay]]()
-    for key in listed:
-        table_id = key.split("/")[1]
-        one = _kept(state, key, FleetDay) if table_id in wanted and not _is_to_come(key, now) else None
+    def _day(self, key: str, now: datetime) -> FleetDay | None:
+        one = None if _is_to_come(key, now) else self._one(key, FleetDay)
         # What is counted ended before the store noted it; where its clock was ahead, too, all counts anew from the day before.
-        if one is not None and not is_ahead(from_millis(one.seen_to), now):
-            found.setdefault(table_id, []).append(msgspec.structs.replace(one, counted_to=min(one.counted_to, one.seen_to)))
-    return found
+        if one is None or is_ahead(from_millis(one.seen_to), now):
+            return None
+        return msgspec.structs.replace(one, counted_to=min(one.counted_to, one.seen_to))
+
+    def keys_of(self, table_id: str) -> list[str]:
+        """Those of a table's days, oldest first."""
+        return self._keys.get(table_id, [])
+
+    def schedules(self) -> tuple[list[ScheduleStanding], datetime | None]:
+        """The schedules of all that run them, and when the latest of these looked."""
+        found = self._all("schedules", _Schedules)
+        at = max((one.at for one in found), default=0)
+        return [each for one in found for each in one.schedules], from_millis(at) if at else None
+
+    def surveys(self) -> list[SurveySums]:
+        """The sums of surveys, by place."""
+        return sorted(self._all("surveys", SurveySums), key=lambda one: one.place)
+
+    def _all(self, below: str, kind: type[T]) -> list[T]:
+        return [one for key in self.keys_of(below) if (one := self._one(key, kind)) is not None]
+
+    def _one(self, key: str, kind: type[T]) -> T | None:
+        try:
+            return msgspec.json.decode(self._state.get(key), type=kind)
+        except Missing:
+            pass  # it expired since the listing
+        except (ValueError, Corrupt):
+            self.unread.add(key)
+        return None
+
+
+def first_day(now: datetime) -> str:
+    """That of the week which ends today."""
+    return (now.astimezone(UTC) - timedelta(days=WEEK - 1)).date().isoformat()
 
 
 def keep_day(state: ObjectStore, table_id: str, one: FleetDay) -> None:
     state.put(f"{ROOT}/{table_id}/{one.day}", msgspec.json.encode(one))
 
 
-def expire_days(state: ObjectStore, table_id: str, listed: Iterable[str], now: datetime) -> None:
-    """Removes days older than what the page shows, but the newest of them: a week's work is counted from the day before it. And
-    those to come, whose sums would count on their day."""
-    place = f"{ROOT}/{table_id}/"
-    days = [key for key in listed if key.startswith(place)]
-    old = [key for key in days if key < f"{place}{(now.astimezone(UTC) - timedelta(days=KEPT_DAYS)).date()}"]
+def expire_days(state: ObjectStore, table_id: str, days: Sequence[str], now: datetime) -> None:
+    """Removes those of a table's days that are older than what the page shows, but the newest of them: a week's work is counted
+    from the day before it. And those to come, whose sums would count on their day."""
+    old = [key for key in days if key < f"{ROOT}/{table_id}/{(now.astimezone(UTC) - timedelta(days=KEPT_DAYS)).date()}"]
     state.delete([*old[:-1], *(key for key in days if _is_to_come(key, now))])
 
 
@@ -165,7 +203,9 @@ def looked(days: Sequence[FleetDay], look: TableLook, now: datetime) -> list[Fle
     return [*before[:-1], msgspec.structs.replace(before[-1], looked_at=to_millis(now), look=look, worst=TableLook(**worst))]
 
 
-def counted(days: Sequence[FleetDay], table_id: str, jobs: Iterable[Job], seen_to: datetime | None) -> list[FleetDay]:
+def counted(
+    days: Sequence[FleetDay], table_id: str, jobs: Sequence[Job], seen_to: datetime | None, unread: Mapping[str, int]
+) -> list[FleetDay]:
     """The days with what these jobs did to the table; those that are counted already change nothing."""
     found = list(days)
     before = found[-1] if found else FleetDay("")
@@ -174,7 +214,10 @@ def counted(days: Sequence[FleetDay], table_id: str, jobs: Iterable[Job], seen_t
         if (amounts := job.work.get(table_id)) is not None:
             found = _with(_on(found, at.astimezone(UTC).date()), job, at, amounts)
     if found and seen_to is not None:
-        found[-1] = msgspec.structs.replace(found[-1], seen_to=max(found[-1].seen_to, to_millis(seen_to)))
+        read = {job.job_id for job in jobs}
+        since = to_millis(seen_to - WEEK_LONG)
+        left = {job_id: at for job_id, at in {**found[-1].unread, **unread}.items() if at > since and job_id not in read}
+        found[-1] = msgspec.structs.replace(found[-1], seen_to=max(found[-1].seen_to, to_millis(seen_to)), unread=left)
     return found
 
 
@@ -211,13 +254,7 @@ def _on(days: Sequence[FleetDay], day: date) -> list[FleetDay]:
 def seen_until(days: Iterable[FleetDay], now: datetime) -> datetime:
     """From when on jobs have to be looked at."""
     seen = max((one.seen_to for one in days), default=0)
-    return from_millis(seen) - CLOCKS_DIFFER if seen else now - timedelta(days=WEEK)
-
-
-def _kept(state: ObjectStore, key: str, kind: type[T]) -> T | None:
-    with suppress(Missing, ValueError, Corrupt):
-        return msgspec.json.decode(state.get(key), type=kind)
-    return None
+    return from_millis(seen) - CLOCKS_DIFFER if seen else now - WEEK_LONG
 
 
 # The sums of the last look at each surveyed place: `fleet/surveys/<place>`. They stand beside what else the fleet's page reads,
@@ -277,9 +314,3 @@ def keep_survey_sums(state: ObjectStore, place: str, sums: SurveySums) -> str:
 
 def survey_sum_keys(state: ObjectStore) -> list[str]:
     return [found.key for found in state.list(_SURVEYS)]
-
-
-def survey_sums_kept(state: ObjectStore, listed: Iterable[str]) -> list[SurveySums]:
-    """The sums among these keys of the fleet's family, by place; what cannot be read is left out, until the next look."""
-    found = [one for key in listed if key.startswith(f"{_SURVEYS}/") and (one := _kept(state, key, SurveySums))]
-    return sorted(found, key=lambda one: one.place)

@@ -183,11 +183,13 @@ class Whole:
     registry: frozenset[str]
     """The names of the registry's objects; empty for a table with one scope."""
     objects: frozenset[str]
+    key: str
+    """What the warehouse's key makes of no name: by another key, nobody is known."""
 
-    def holds(self, scan: FloorScan) -> bool:
+    def holds(self, scan: FloorScan, key: str) -> bool:
         """Returns whether all that is known to these objects is still known."""
         # An object that was joined into another is still known by it.
-        return self.objects <= scan.names.union(*(head.absorbed for head in scan.heads.values()))
+        return self.key == key and self.objects <= scan.names.union(*(head.absorbed for head in scan.heads.values()))
 
 
 def find_whole(state: ObjectStore, table_id: str, registry: str) -> Whole | None:

@@ -148,6 +148,10 @@ class ScopeRegistry:
         then all users have to be compared. Reads only the objects that came since. Raises as `users`."""
         return self._read_steadily(table_id, lambda look: look.added(frozenset(since)))
 
+    def check(self, table_id: str) -> None:
+        """Reads each object, of a long list the first line and whether its end is there. Raises as `users`."""
+        self._read_steadily(table_id, lambda look: [part.check() for part in (look.folded, *look.entries.values())])
+
     def add(self, table_id: str, users: Iterable[str]) -> str:
         """Adds users in one entry, and returns its key. Users who are registered already do no harm."""
         key = f"{_prefix(table_id)}/{self._new_id()}"

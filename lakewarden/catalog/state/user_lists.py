@@ -35,6 +35,9 @@ class ShortList:
         """Those of the users who are in it."""
         return self.users.intersection(users)
 
+    def check(self) -> None:
+        """It was read whole."""
+
     def blocks(self) -> Iterator[Collection[str]]:
         """All users, a part at a time."""
         yield self.users
@@ -64,6 +67,11 @@ class LongList:
             return self.users.intersection(users)
         lines = ((self._lines(number, number + 1)[0], theirs) for number, theirs in by_line.items())
         return frozenset().union(*(line.intersection(theirs) for line, theirs in lines))
+
+    def check(self) -> None:
+        """Raises `Missing`, and `Corrupt` where it does not end as its first line says."""
+        if not self.store.is_whole(self.key, self.ends[-1]):
+            raise _unreadable(self.store, self.key, b"cut off")
 
     def blocks(self) -> Iterator[Collection[str]]:
         """All users, a line at a time: of a million, no more than some thousand names are in memory. Raises as `users`."""
@@ -185,4 +193,5 @@ def _long(store: ObjectStore, key: str, said: Any, start: int) -> LongList:
 
 
 def _unreadable(store: ObjectStore, key: str, data: bytes) -> Corrupt:
-    return Corrupt(f"{store.uri}/{key} is not a list of users: {data[:80]!r}")
+    advice = "put it back from a backup, or remove it and run lakewarden repair --restored, which lists the scopes anew"
+    return Corrupt(f"{store.uri}/{key} is not a list of users: {data[:80]!r}; {advice}")

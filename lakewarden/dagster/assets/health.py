@@ -267,6 +267,7 @@ def _numbers(found: Sequence[TableHealth]) -> Metadata:
         "broken/scopes": sum(one.broken_scopes for one in found),
         "late/scopes": sum(one.late_scopes for one in found),
         "failed_checks/scopes": sum(one.failed_scopes for one in found),
+        "unknown/scopes": sum(one.status.scopes_unknown for one in found),
         "delta/rows": sum(one.status.rows for one in found),
         "delta/num_files": sum(one.status.files for one in found),
         "delta/bytes": sum(one.status.bytes for one in found),

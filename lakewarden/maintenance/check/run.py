@@ -21,6 +21,7 @@ from lakewarden.log.position import position_of
 from lakewarden.maintenance.check.memory import results_of
 from lakewarden.maintenance.check.scope import PENDING_ROWS, UNKNOWN, CheckedScope, CheckTask, Finding, check_scopes, task_of
 from lakewarden.maintenance.check.storages import check_storage, storages_named
+from lakewarden.maintenance.plans.census import list_fault, surveyed, totals_of
 from lakewarden.maintenance.plans.needs import UnseenScopes
 from lakewarden.maintenance.plans.select import select
 from lakewarden.maintenance.scopes import scopes_of
@@ -129,7 +130,8 @@ def check(warehouse: Warehouse, run: Run, storage_id: str | None, *, quick: bool
 def _before_opening(warehouse: Warehouse, catalog: Catalog, table: Table, there: Collection[str], *, quick: bool) -> _TableCheck:
     """`there`: the storages that are not away."""
     log, floor = check_log(warehouse, table), unreadable_floor(warehouse, catalog, table, quick=quick)
-    scopes, not_opened = _to_open(warehouse, catalog, table, quick=quick and floor is None)
+    lost = list_finding(warehouse, catalog, table) if floor is None else None
+    scopes, not_opened = _to_open(warehouse, catalog, table, quick=quick and floor is None) if lost is None else ([], (lost,))
     end = warehouse.log(table).view(()).end if log.passed else UNKNOWN
     every = list(_tasks(warehouse, catalog, table, scopes, end, floor is None, quick))
     tasks = [task for task in every if task.storage_id in there]
@@ -238,6 +240,17 @@ def unreadable_floor(warehouse: Warehouse, catalog: Catalog, table: Table, *, qu
         except (StorageUnavailable, StorageRefused):
             continue  # the storage's own finding reports it
     return None
+
+
+def list_finding(warehouse: Warehouse, catalog: Catalog, table: Table) -> Finding | None:
+    """What is wrong with the list of the table's scopes: none of them is opened then."""
+    if not (warehouse.identifies and can(table.type, "cold tier")):
+        return None
+    try:
+        fault = surveyed(warehouse, catalog, table, lambda survey: list_fault(survey, totals_of(survey)), keeps=False)
+    except Corrupt as error:
+        fault = error
+    return None if fault is None else Finding(str(table.name), "scopes", False, fault.code, fault.message)
 
 
 def standings_of(tasks: Iterable[CheckTask]) -> dict[LogStanding, str]:

@@ -80,9 +80,14 @@ class FleetTable:
     def rank(self) -> tuple[int, int, int, int, float, int]:
         """The worst first: what is wrong, in four numbers, then what waits and what there is."""
         found = self.health
-        wrong = found.broken_scopes + (found.status.error is not None)
+        wrong = found.broken_scopes + self.is_unread
         waits = found.status.oldest_pending_age or 0.0
         return -found.away_scopes, -wrong, -found.failed_scopes, -found.late_scopes, -waits, -found.status.files
+
+    @property
+    def is_unread(self) -> bool:
+        """Whether its log, or what the state knows of it, cannot be read."""
+        return self.health.status.error is not None
 
     @property
     def look(self) -> TableLook:
@@ -116,7 +121,8 @@ class FleetTable:
     @property
     def debt(self) -> StorageDebt:
         totals = self.health.status.totals
-        due = {day: _free_on(day, self.retention_hours) for day in totals.dead_since}
+        kept_days = 1 + -(-self.retention_hours // 24)
+        due = {day: _EPOCH + timedelta(days=day + kept_days) for day in totals.dead_since}
         today = self.now.astimezone(UTC).date()
         free = sum(totals.dead_since[day] for day, on in due.items() if on <= today)
         later = [on for on in due.values() if on > today]
@@ -130,10 +136,6 @@ class FleetTable:
 
 def _added(before: Mapping[str, int], amounts: Mapping[str, int]) -> dict[str, int]:
     return {name: more for name, amount in amounts.items() if (more := amount - before.get(name, 0))}
-
-
-def _free_on(day: int, retention_hours: int) -> date:
-    return _EPOCH + timedelta(days=day + 1 + -(-retention_hours // 24))
 
 
 @dataclass(frozen=True)
@@ -151,6 +153,8 @@ class Fleet:
     """Of tables that others wrote, by place: what the last survey of each found, where that is kept."""
     jobs_unread: int = 0
     """Jobs of the week that are not counted, as they cannot be read."""
+    notes_unread: tuple[str, ...] = ()
+    """Keys of days, schedules and surveys that are kept and cannot be read."""
 
     def total(self, name: str) -> int:
         """The sum of a figure of `TableLook` over all tables."""
@@ -169,17 +173,21 @@ class Fleet:
             "broken": self.total("broken_scopes"),
             "with a failed check": self.total("failed_scopes"),
             "late": self.total("late_scopes"),
+            "not looked at": self.unseen,
         }
-        errors = sum(one.health.status.error is not None for one in self.tables)
         parts = [f"{count:,} {what}" for what, count in kinds.items() if count]
-        unread = ((errors, "table"), (self.jobs_unread, "job"))
-        parts += [f"{number_of(count, what)} that cannot be read" for count, what in unread if count]
+        parts += [f"{number_of(count, what)} that cannot be read" for what, count in self.unread.items() if count]
         said = f"{', '.join(parts)}; all else well" if parts else "all well"
         return f"{number_of(self.total('scopes'), 'scope')}: {said}"
 
     @property
+    def unread(self) -> dict[str, int]:
+        """What cannot be read, by kind: tables, jobs of the week, and what is kept of days, schedules and surveys."""
+        return {"table": sum(one.is_unread for one in self.tables), "job": self.jobs_unread, "kept note": len(self.notes_unread)}
+
+    @property
     def is_well(self) -> bool:
-        return not (self.jobs_unread or any(any(one.rank[:4]) for one in self.tables))
+        return not (self.unseen or any(self.unread.values()) or any(any(one.rank[:4]) for one in self.tables))
 
     def grouped(self, name: str) -> tuple[int, ...]:
         """A histogram of `Totals` over all tables."""

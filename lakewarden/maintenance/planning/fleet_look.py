@@ -4,24 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
-from lakewarden.base.clock import from_millis, is_ahead
+from lakewarden.base.clock import from_millis, is_ahead, to_millis
 from lakewarden.base.scope import TableName
 from lakewarden.base.threads import at_once
 from lakewarden.catalog.model import Table
 from lakewarden.catalog.state.fleet_days import (
-    ROOT,
-    WEEK,
+    WEEK_LONG,
     FleetDay,
+    KeptFleet,
     counted,
-    days_kept,
     expire_days,
+    first_day,
     keep_day,
     looked,
-    schedules_kept,
     seen_until,
-    survey_sums_kept,
 )
 from lakewarden.catalog.state.job import Job
 from lakewarden.catalog.state.job_log import JobLog
@@ -51,22 +49,21 @@ def fleet_of(warehouse: Warehouse, jobs: JobLog, seen: Overview | None = None) -
     seen = overview(warehouse, FILES_OF, keeps=False) if seen is None else seen
     healths = {one.table: one for one in health_of(warehouse, seen)}
     tables = [table for table in cold_tables(catalog) if table.name in healths]
-    listed = warehouse.state.keys(ROOT)
-    days, unread = _until_now(jobs, days_kept(warehouse.state, listed, [table.id for table in tables], now), tables, now)
-    prices, (schedules, at) = warehouse.kept_settings(catalog).prices, schedules_kept(warehouse.state, listed)
-    first = (now - timedelta(days=WEEK - 1)).astimezone(UTC).date().isoformat()
+    kept = KeptFleet(warehouse.state)
+    days, unread = _until_now(jobs, kept.days([table.id for table in tables], now), tables, now)
+    prices, (schedules, at), surveys = warehouse.kept_settings(catalog).prices, kept.schedules(), kept.surveys()
 
     def table_of(table: Table) -> FleetTable:
         found = looked(days.get(table.id, ()), look_of(healths[table.name]), now)
-        older = [one for one in found if one.day < first]
+        older = [one for one in found if one.day < first_day(now)]
         week, before = tuple(found[len(older) :]), older[-1].ever if older else {}
         place = warehouse.location(catalog.storages[table.options.storage_id])
         disk = local_path(place.uri) is not None
         return FleetTable(table.id, healths[table.name], week, before, warehouse.retention_hours(table), disk, prices, now)
 
     ordered = sorted(map(table_of, tables), key=lambda one: (one.rank, one.name))
-    surveys = survey_sums_kept(warehouse.state, listed)
-    return Fleet(warehouse.uri, now, tuple(ordered), tuple(schedules), at, prices, tuple(surveys), unread)
+    notes = tuple(sorted(kept.unread))
+    return Fleet(warehouse.uri, now, tuple(ordered), tuple(schedules), at, prices, tuple(surveys), unread, notes)
 
 
 def book(warehouse: Warehouse, jobs: JobLog, healths: Sequence[TableHealth]) -> int:
@@ -75,15 +72,15 @@ def book(warehouse: Warehouse, jobs: JobLog, healths: Sequence[TableHealth]) -> 
     catalog, now = warehouse.catalog.read(), warehouse.clock()
     by_name: Mapping[TableName, TableHealth] = {one.table: one for one in healths}
     tables = [table for table in cold_tables(catalog) if table.name in by_name]
-    listed = warehouse.state.keys(ROOT)
-    kept = days_kept(warehouse.state, listed, [table.id for table in tables], now)
+    fleet = KeptFleet(warehouse.state)
+    kept = fleet.days([table.id for table in tables], now)
     old = [table for table in tables if _is_old(kept.get(table.id, ()), now)]
     days, _ = _until_now(jobs, kept, old, now)
     for table in old:
         found = looked(days.get(table.id, ()), look_of(by_name[table.name]), now)
         for one in (each for each in found if each not in kept.get(table.id, ())):
             keep_day(warehouse.state, table.id, one)
-        expire_days(warehouse.state, table.id, listed, now)
+        expire_days(warehouse.state, table.id, fleet.keys_of(table.id), now)
     return len(old)
 
 
@@ -92,16 +89,19 @@ def _is_old(days: Sequence[FleetDay], now: datetime) -> bool:
 
 
 def _until_now(jobs: JobLog, kept: Days, tables: Iterable[Table], now: datetime) -> tuple[dict[str, list[FleetDay]], int]:
-    """The days with the jobs that are not counted in them yet, and how many jobs cannot be read."""
+    """The days with the jobs that are not counted in them yet, and how many jobs of the week cannot be read."""
     since = {table.id: seen_until(kept.get(table.id, ()), now) for table in tables}
     if not since:
         return {}, 0
     written = list(jobs.since(min(since.values())))
     seen_to = max((min(modified, now) for _, modified, _ in written), default=None)
-    fresh = [read for job_id, _, read in written if not all(each in kept and job_id in kept[each][-1].recent for each in since)]
-    found = at_once(_read, fresh)
+    fresh = [one for one in written if not all(each in kept and one[0] in kept[each][-1].recent for each in since)]
+    found = at_once(_read, [job for _, _, job in fresh])
+    unread = {job_id: to_millis(modified) for (job_id, modified, _), job in zip(fresh, found, strict=True) if job is None}
     read = [job for job in found if job is not None]
-    return {each: counted(kept.get(each, ()), each, read, seen_to) for each in since}, len(found) - len(read)
+    days = {each: counted(kept.get(each, ()), each, read, seen_to, unread) for each in since}
+    noted = (item for theirs in days.values() for item in (theirs[-1].unread.items() if theirs else ()))
+    return days, len(unread.keys() | {job_id for job_id, at in noted if from_millis(at) > now - WEEK_LONG})
 
 
 def _read(job: Callable[[], Job]) -> Job | None:

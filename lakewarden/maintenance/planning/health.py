@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import partial
 from itertools import groupby
 from typing import Literal
 
@@ -117,14 +118,16 @@ def _with_files(found: Overview, table: Table) -> list[Trouble]:
     return [_of_files(table, reason, list(scopes), counts.get(reason, 0)) for reason, scopes in by_reason]
 
 
-def _opened(found: Overview, table: Table, failed: BrokenScopes) -> list[Trouble]:
-    """The scopes that were opened for this look, and are broken, which nothing had found before: a line a reason."""
-    known = {scope.user for scope, _ in failed.failed}
+def _opened(found: Overview, table: Table, failed: BrokenScopes, error: str | None) -> list[Trouble]:
+    """The scopes that were opened for this look, and are broken, which nothing had found before: a line a reason. `error`: what
+    is said of the whole table."""
+    known, target_of = {scope.user for scope, _ in failed.failed}, partial(failed.warehouse.bare_target, failed.catalog, table)
     by_kind: dict[tuple[str, str], list[ScopeStatus]] = {}
     for one in found.scopes:
         if one.table == str(table.name) and one.pending_rows and one.code and one.user not in known:
-            target = failed.warehouse.bare_target(failed.catalog, table, one.user)
-            by_kind.setdefault((one.code, kind_of(one.reason, target)), []).append(one)
+            by_kind.setdefault(
+                (one.code, one.reason if one.reason == error else kind_of(one.reason, target_of(one.user))), []
+            ).append(one)
     some = [(each[0], tuple(Scope(table.name, one.user) for one in each)) for each in by_kind.values()]
     return [Trouble("broken", one.reason, len(scopes), scopes, one.code or "", one.command or "") for one, scopes in some]
 
@@ -145,7 +148,7 @@ def _health(
     away: LakewardenError | None,
     now: datetime,
 ) -> TableHealth:
-    late, opened = late_scopes(table, pending, now), _opened(found, table, failed)
+    late, opened = late_scopes(table, pending, now), _opened(found, table, failed, status.error)
     broken, by_check = _by_reason(failed)
     broken += [replace(one, examples=one.examples[:EXAMPLES]) for one in opened if one.reason != status.error]
     known = {scope.user for scope, failure in failed.failed if is_broken(failure.check)}
@@ -174,9 +177,8 @@ def _unread(table: Table, status: TableStatus) -> Iterator[Trouble]:
     broken for that, as `TableStatus.error` says it of the table."""
     if status.error is not None:
         scope = Scope(table.name)
-        yield Trouble(
-            "broken", status.error, max(status.scopes, 1), (scope,), Corrupt.code, command_for(scope, "log", Corrupt.code)
-        )
+        command = command_for(scope, "log", Corrupt.code) + (" --restored" if "--restored" in status.error else "")
+        yield Trouble("broken", status.error, max(status.scopes, 1), (scope,), Corrupt.code, command)
 
 
 def _count(troubles: Iterable[Trouble]) -> int:

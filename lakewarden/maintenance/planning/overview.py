@@ -14,16 +14,18 @@ from functools import reduce
 import numpy as np
 
 from lakewarden.base.clock import from_millis
-from lakewarden.catalog.access import can
+from lakewarden.base.scope import NOTHING
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.catalog.operations import Operation
 from lakewarden.catalog.state.floor_entries import NO_TABLE, KnownScopes, Rows
-from lakewarden.catalog.state.floor_summaries import Totals, find_totals, keep_totals
-from lakewarden.errors import Corrupt, LakewardenError, StorageRefused
+from lakewarden.catalog.state.floor_summaries import Totals
+from lakewarden.errors import Corrupt, LakewardenError, Unsupported
+from lakewarden.log.logs import reader_of
+from lakewarden.log.view import LogView
 from lakewarden.maintenance.planning.broken_scopes import BrokenScopes
 from lakewarden.maintenance.planning.pending import PendingScopes
 from lakewarden.maintenance.planning.status import ScopeStatus, as_known, quiet, status
-from lakewarden.maintenance.plans.census import FloorSurvey, surveyed, users_of
+from lakewarden.maintenance.plans.census import FloorSurvey, list_fault, registered, surveyed, totals_of, users_of
 from lakewarden.maintenance.plans.needs import Need
 from lakewarden.maintenance.plans.select import newest_notes
 from lakewarden.maintenance.vacuum.need import unattended
@@ -33,9 +35,6 @@ _OTHERS = 20
 """Scopes without pending rows that are listed where no limit is given."""
 
 NO_TOTALS = Totals.of(KnownScopes.of({}))
-
-_WORTH_KEEPING = 10_000
-"""Notes that take longer to add up than their sums take to keep and read."""
 
 
 @dataclass(frozen=True)
@@ -96,6 +95,7 @@ def overview(warehouse: Warehouse, limit: int | None = None, *, keeps: bool = Tr
     parts = [_Part.of(warehouse, catalog, table, 2 * most, keeps=keeps) for table in tables]
     broken = tuple(BrokenScopes.of(warehouse, catalog, table) for table in tables)
     faults: dict[str, LakewardenError] = {one.table.log_id: one.error for one in broken if one.error}
+    faults |= {one.table.log_id: error for one in parts if (error := _cut_off(warehouse, one, views.sound)) is not None}
     faults |= views.faults
     waiting = status(warehouse, catalog, pending, limit, broken, faults)
     room = most if limit is None else limit - len(waiting)
@@ -131,18 +131,20 @@ class _Part:
     """The same by what a scope may need, which may be several of them."""
     worst: tuple[ScopeStatus, ...] = ()
     error: Corrupt | None = None
+    settled: int = NOTHING
+    """The last position of the log up to which rows were settled."""
 
     @classmethod
     def of(cls, warehouse: Warehouse, catalog: Catalog, table: Table, most: int, *, keeps: bool = True) -> _Part:
         if not warehouse.identifies:
-            return cls(table, _registered(warehouse, table))
+            return cls(table, scopes := registered(warehouse, table), unknown=scopes)
         needs = unattended(warehouse, table)
         try:
             return surveyed(warehouse, catalog, table, lambda survey: cls._of(survey, needs, most), keeps=keeps)
         except Corrupt as error:
             scopes = 0
             with suppress(Corrupt):  # it may be the list of scopes that cannot be read
-                scopes = _registered(warehouse, table)
+                scopes = registered(warehouse, table)
             return cls(table, scopes, unknown=scopes, error=error)
 
     @classmethod
@@ -151,13 +153,23 @@ class _Part:
         rows = {operation: need.rows(notes) & _there(notes) for operation, need in needs.items()}
         due = {operation: int(found.sum()) for operation, found in rows.items()}
         worst = tuple(_worst(survey, notes, rows, most))
-        totals = _totals(survey)
-        return cls(survey.table, survey.scopes, totals.unseen + len(survey.unknown), totals, due, _count_reasons(rows), worst)
+        totals = totals_of(survey)
+        error, unknown = list_fault(survey, totals), totals.unseen + len(survey.unknown)
+        reasons = _count_reasons(rows)
+        return cls(survey.table, survey.scopes, unknown, totals, due, reasons, worst, error, survey.scan.position)
 
 
-def _registered(warehouse: Warehouse, table: Table) -> int:
-    """How many scopes are registered. Raises `Corrupt`."""
-    return len(warehouse.registry.users(table.id)) if can(table.type, "a scope per user") else 1
+def _cut_off(warehouse: Warehouse, part: _Part, logs: Mapping[str, LogView]) -> LakewardenError | None:
+    """Why the log of a table is damaged that ends before what was settled of it: as one does whose newest cut is lost."""
+    log_id = part.table.log_id
+    if part.settled <= (logs[log_id].last_position if log_id in logs else NOTHING):
+        return None
+    try:
+        end = reader_of(warehouse.state, log_id).view(()).last_position  # behind the look at what was settled
+    except (Corrupt, Unsupported) as error:
+        return error
+    said = f"log {log_id} of {warehouse.state.uri} ends at position {end}, and its rows were settled up to {part.settled}"
+    return Corrupt(f"{said}: its newest objects are lost") if end < part.settled else None
 
 
 def _notes(survey: FloorSurvey, needs: Sequence[Need]) -> KnownScopes:
@@ -171,18 +183,6 @@ def _notes(survey: FloorSurvey, needs: Sequence[Need]) -> KnownScopes:
 def _there(notes: KnownScopes) -> Rows:
     there: Rows = ~notes["forgotten"].astype(np.bool_) & (notes["version"] != NO_TABLE)
     return there
-
-
-def _totals(survey: FloorSurvey) -> Totals:
-    state, table_id = survey.warehouse.state, survey.table.id
-    totals = find_totals(state, table_id, survey.scan)
-    if totals is None:
-        parts = survey.parts()
-        totals = Totals.of_parts(parts)
-        if survey.keeps and sum(map(len, parts)) >= _WORTH_KEEPING:
-            with suppress(StorageRefused):  # whoever only looks may not be allowed to write
-                keep_totals(state, table_id, survey.scan, totals)
-    return totals
 
 
 def _worst(survey: FloorSurvey, notes: KnownScopes, due: Mapping[Operation, Rows], most: int) -> Iterator[ScopeStatus]:

@@ -30,10 +30,21 @@ from lakewarden.catalog.state.floor_entries import (
     scope_hashes,
 )
 from lakewarden.catalog.state.floor_objects import Summary
-from lakewarden.catalog.state.floor_summaries import Whole, earlier_whole, find_whole, keep_whole
-from lakewarden.errors import StorageRefused, StorageUnavailable
+from lakewarden.catalog.state.floor_summaries import (
+    Totals,
+    Whole,
+    earlier_whole,
+    find_totals,
+    find_whole,
+    keep_totals,
+    keep_whole,
+)
+from lakewarden.errors import Corrupt, StorageRefused, StorageUnavailable
 from lakewarden.storage.objects import Missing
 from lakewarden.tables.warehouse import Warehouse
+
+_WORTH_KEEPING = 10_000
+"""Notes that take longer to add up than their sums take to keep and read."""
 
 _ONE_SCOPE = "shared"
 """Instead of the registry's version, where a table has one scope, which is not registered."""
@@ -98,6 +109,41 @@ def users_of(
     return users_of(warehouse, table, marks) if hashed and len(named) < len(marks) else named
 
 
+def registered(warehouse: Warehouse, table: Table) -> int:
+    """How many scopes are registered. Raises `Corrupt`."""
+    return len(warehouse.registry.users(table.id)) if can(table.type, "a scope per user") else 1
+
+
+def totals_of(survey: FloorSurvey) -> Totals:
+    """The sums over all scopes. Raises `Missing` when objects were merged since."""
+    state, table_id = survey.warehouse.state, survey.table.id
+    totals = find_totals(state, table_id, survey.scan)
+    if totals is None:
+        parts = survey.parts()
+        totals = Totals.of_parts(parts)
+        if survey.keeps and sum(map(len, parts)) >= _WORTH_KEEPING:
+            with suppress(StorageRefused):  # whoever only looks may not be allowed to write
+                keep_totals(state, table_id, survey.scan, totals)
+    return totals
+
+
+def list_fault(survey: FloorSurvey, totals: Totals) -> Corrupt | None:
+    """Why the list of scopes counts as damaged: it cannot be read, or lacks scopes with files of which there are notes. What was
+    compared before holds by the names of objects, and says nothing of what is in them now."""
+    warehouse, table, strangers = survey.warehouse, survey.table, len(survey.unknown)
+    listed, full = survey.scopes - strangers, sum(totals.file_counts)
+    try:
+        if can(table.type, "a scope per user"):
+            warehouse.registry.check(table.id)
+        if full > listed:  # again: whoever came meanwhile was in the list before there was a note
+            listed = registered(warehouse, table) - strangers
+    except Corrupt as error:
+        return error
+    said = f"of {full} scopes of {table.name} with files that the state has notes of, its list has {max(listed, 0)}"
+    lost = f"{warehouse.state.uri}/scopes/{table.id} or erasures/key, by which they are noted, is lost or another one"
+    return Corrupt(f"{said}: {lost}; lakewarden repair --restored lists them anew") if full > listed else None
+
+
 def surveyed(warehouse: Warehouse, catalog: Catalog, table: Table, of: Callable[[FloorSurvey], T], *, keeps: bool = True) -> T:
     """Returns the result of `of`, which is called again if the floor's objects are merged meanwhile.
 
@@ -121,7 +167,7 @@ def _survey(warehouse: Warehouse, catalog: Catalog, table: Table, keeps: bool) -
     scan = floor.scan()
     exact = find_whole(warehouse.state, table.id, version)
     whole = exact or earlier_whole(warehouse.state, table.id)
-    if whole is None or not whole.holds(scan) or _settled(warehouse, catalog, table) > scan.position:
+    if whole is None or not whole.holds(scan, warehouse.erasures.mark("")) or _settled(warehouse, catalog, table) > scan.position:
         return _compared(warehouse, catalog, table, version, keeps)
     if exact is None:
         extended = _extended(warehouse, table, version, scan, whole, keeps)
@@ -145,7 +191,7 @@ def _extended(warehouse: Warehouse, table: Table, version: str, scan: FloorScan,
             unknown = frozenset(mark for mark in unknown if all(part.get(mark) is None for part in parts))
     scopes = whole.users + len(added.users) if added.counted is None else added.counted
     if not unknown and keeps:
-        keep_whole(warehouse.state, table.id, version, Whole(scopes, added.objects, scan.names))
+        keep_whole(warehouse.state, table.id, version, replace(whole, users=scopes, registry=added.objects, objects=scan.names))
     return FloorSurvey(warehouse, table, floor, scan, scopes, unknown, keeps)
 
 
@@ -160,14 +206,15 @@ def _compared(warehouse: Warehouse, catalog: Catalog, table: Table, version: str
         hashed = [scope_hashes(marks([""]))]
     registered = DistinctScopes.of(hashed)
     if not len(registered):
-        return FloorSurvey(warehouse, table, floor, FloorScan({}, ()), 0)
+        return FloorSurvey(warehouse, table, floor, floor.scan(), 0)
     if keeps:
         _restored(warehouse, catalog, table, floor)
     scan, unknown = floor.scan(), registered
     for part in floor.parts(scan.heads).values():
         unknown = unknown.besides(part)
     if not len(unknown) and keeps:
-        keep_whole(warehouse.state, table.id, version, Whole(len(registered), objects, scan.names))
+        whole = Whole(len(registered), objects, scan.names, warehouse.erasures.mark(""))
+        keep_whole(warehouse.state, table.id, version, whole)
     return FloorSurvey(warehouse, table, floor, scan, len(registered), frozenset(unknown.hexadecimal()), keeps, tuple(hashed))
 
 

@@ -12,6 +12,7 @@ from functools import partial
 
 import msgspec
 
+from lakewarden.base.clock import Clock
 from lakewarden.base.connection import Location
 from lakewarden.base.scope import Scope, TableName
 from lakewarden.catalog.report import ScopePlan, ScopeReport
@@ -60,7 +61,7 @@ class PlanLog:
     store: ObjectStore
     erasures: Erasures
 
-    def keep(self, plan: Plan) -> None:
+    def keep(self, plan: Plan, clock: Clock) -> None:
         """Keeps a plan, without those who are being erased: their erasures may have looked before it was there."""
         home, lines = f"{_ROOT}/{plan.plan_id}", list(plan.lines())
         starts = range(0, len(lines), _PART_LINES)
@@ -68,7 +69,9 @@ class PlanLog:
         for key, start in zip(reversed(keys), reversed(starts), strict=True):  # the head last: without it there is no plan
             self.store.create(key, b"\n".join(lines[start : start + _PART_LINES]))
         users = {self.erasures.mark(user): user for user in plan.users}
-        for mark in self.erasures.among(users, lambda: plan.planned_at) if users else ():
+        took = clock() - plan.planned_at
+        # by the store's clock, as erasures are dated
+        for mark in self.erasures.among(users, lambda: self.store.get_dated(keys[0])[1] - took) if users else ():
             self._leave_out(home, users[mark], None)
 
     def request(self, plan_id: str) -> Request | None:

@@ -15,13 +15,14 @@ from typing import Any
 
 import dagster as dg
 import httpx
-import msgspec
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from benchmarks import quiet
 from lakewarden import Column
-from lakewarden.base.quantities import in_units
+from lakewarden.base.quantities import in_units, number_of
 from lakewarden.cli.main import main
+from lakewarden.cli.observe import table_row
 from lakewarden.client import Lakehouse
 from lakewarden.client.fleet_metrics import metrics_text
 from lakewarden.client.fleet_page import fleet_page
@@ -45,6 +46,7 @@ _IN_DAGSTER = {
     "broken_scopes": "broken/scopes",
     "late_scopes": "late/scopes",
     "failed_scopes": "failed_checks/scopes",
+    "scopes_unknown": "unknown/scopes",
     "rows": "delta/rows",
     "files": "delta/num_files",
     "bytes": "delta/bytes",
@@ -54,6 +56,7 @@ _IN_PROMETHEUS = {
     "pending_rows": "backlog_rows",
     "pending_bytes": "backlog_bytes",
     "failed_scopes": "failed_check_scopes",
+    "scopes_unknown": "unknown_scopes",
 }
 _ON_THE_PAGE = {
     "scopes": "Scopes",
@@ -90,6 +93,12 @@ def _printed(capsys: pytest.CaptureFixture[str], warehouse: str, *arguments: str
     with suppress(SystemExit):
         main(["--warehouse", warehouse, *arguments])
     return capsys.readouterr().out
+
+
+def _of_status(row: Mapping[str, Any]) -> Mapping[str, int]:
+    """Of a table, or of the warehouse."""
+    figures = row["figures"] | {"scopes_unknown": row["scopes_unknown"]}
+    return {name: figures[name] for name in _IN_DAGSTER}
 
 
 def _of_prometheus(text: str) -> Figures:
@@ -165,7 +174,7 @@ def _served(warehouse: str) -> Callable[[str], str]:
 def _of_the_page(text: str) -> Figures:
     """The cells of each row of the first table."""
     found = {}
-    for table, row in re.findall(r'<tr><th scope="row" class="name">(shop\.\w+)<span(.*?)</tr>', text, re.DOTALL):
+    for table, row in re.findall(r'<tr><th scope="row" class="name">((?:shop|bench)\.\w+)<span(.*?)</tr>', text, re.DOTALL):
         shown = dict(re.findall(r'data-of="([^"]+)">(?:<[^>]+>)*([\d,]+)', row))
         found[table] = {name: int(shown[label].replace(",", "")) for name, label in _ON_THE_PAGE.items()}
     return found
@@ -189,7 +198,7 @@ def test_all_doors_say_the_same(
 ) -> None:
     rows: list[dict[str, Any]] = json.loads(_printed(capsys, warehouse, "--format", "json", "status", "--all"))
     whole = rows[0]["warehouse"]
-    status = {row["table"]: {name: row["figures"][name] for name in _IN_DAGSTER} for row in rows if "figures" in row}
+    status = {row["table"]: _of_status(row) for row in rows if "figures" in row}
     assert (len(status), whole["figures"]["away_scopes"] > 0, whole["figures"]["broken_scopes"] > 4) == (5, True, True)
     assert [status[f"shop.{table}"]["scopes"] for table in ("torn", "visits", "calm")] == [7, 7, 7], "what cannot be read counts"
     assert whole["scopes_unknown"] == 7, "of `torn` the registry alone is known"
@@ -212,7 +221,28 @@ def test_all_doors_say_the_same(
         ]
         assert set(said) == {1}, "a reason once"
     dagster = dict(_of_dagster(load, instance, warehouse))
-    assert dagster.pop("health") == {name: whole["figures"][name] for name in _IN_DAGSTER}
+    assert dagster.pop("health") == _of_status(whole)
+    assert dagster == status
+
+
+@pytest.mark.parametrize("scopes", [1, pytest.param(100_000, marks=pytest.mark.night)])
+def test_a_warehouse_of_one_scope_and_a_large_one_say_the_same(
+    scopes: int, load: Load, instance: dg.DagsterInstance, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    quiet.make(str(tmp_path / "warehouse"), scopes)
+    warehouse = str(tmp_path / "warehouse")
+    row, *_ = json.loads(_printed(capsys, warehouse, "--format", "json", "status", "--all"))
+    status, whole = {row["table"]: _of_status(row)}, row["warehouse"]
+    assert (status[row["table"]]["scopes"], whole["verdict"]) == (scopes, f"{number_of(scopes, 'scope')}: all well")
+    metrics = _printed(capsys, warehouse, "metrics")
+    assert _of_prometheus(metrics) == status
+    worked = _worked_of_status(whole)
+    assert {name: _worked_of_prometheus(metrics)[name] for name in worked} == worked
+    page = _printed(capsys, warehouse, "report", "--out", "-")
+    assert _of_the_page(page) == {table: {name: found[name] for name in _ON_THE_PAGE} for table, found in status.items()}
+    assert whole["verdict"] in Page(page).text
+    dagster = dict(_of_dagster(load, instance, warehouse))
+    assert dagster.pop("health") == _of_status(whole)
     assert dagster == status
 
 
@@ -233,8 +263,7 @@ def test_odd_users_and_tables_that_are_empty_new_or_dropped_say_the_same(tmp_pat
         lake.drop_namespace("gone", cascade=True)
         lake.table("shop.never").write([{"id": 1, "item": "tea"}], user="ann")
         fleet = lake.fleet()
-    figures = {one.name: msgspec.to_builtins(one.look) for one in fleet.tables}
-    status = {table: {name: found[name] for name in _IN_DAGSTER} for table, found in figures.items()}
+    status = {one.name: _of_status(table_row(one)) for one in fleet.tables}
     counts = {table: (found["scopes"], found["rows"], found["pending_rows"]) for table, found in status.items()}
     assert counts == {"shop.odd": (5, 5, 0), "shop.zero": (1, 0, 0), "shop.never": (0, 0, 1)}
     assert _of_prometheus(metrics_text(fleet)) == status

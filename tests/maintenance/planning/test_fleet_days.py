@@ -243,10 +243,12 @@ def test_a_day_that_is_garbled_hides_no_other(lake: Lakehouse, clock: Clock, bad
     _book(lake)
     (stored,) = lake.warehouse.state.list("fleet")
     lake.warehouse.state.put(stored.key, bad)
-    assert lake.fleet().verdict == "1 scope: all well"
+    fleet = lake.fleet()
+    assert fleet.verdict == "1 scope: 1 kept note that cannot be read; all else well"
+    assert (fleet.notes_unread, f"<code>{stored.key}</code>" in fleet_page(fleet)) == ((stored.key,), True)
     clock.now += BOOK_EVERY
     _book(lake)
-    assert _flushes(lake)["jobs"] == 1
+    assert (_flushes(lake)["jobs"], lake.fleet().is_well) == (1, True)
 
 
 def test_a_dropped_table_leaves_nothing(lake: Lakehouse) -> None:

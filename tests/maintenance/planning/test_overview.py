@@ -12,9 +12,9 @@ from lakewarden import Lakehouse
 from lakewarden.base.setting_sections import CompactionSettings, MaintenanceSettings
 from lakewarden.base.settings import Settings
 from lakewarden.catalog.state.floor import floor_at
-from lakewarden.maintenance.planning import overview as module
 from lakewarden.maintenance.planning.health import health
 from lakewarden.maintenance.planning.overview import Overview, TableStatus
+from lakewarden.maintenance.plans import census
 from tests.fixtures.lakes import NOTES, make_notes, notes
 
 SETTINGS = Settings(
@@ -80,7 +80,7 @@ def test_the_list_is_bounded_and_the_numbers_are_not(lake: Lakehouse) -> None:
 
 @pytest.mark.disk
 def test_the_sums_are_kept_as_long_as_the_floor_is_the_same(lake: Lakehouse, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_WORTH_KEEPING", 0)
+    monkeypatch.setattr(census, "_WORTH_KEEPING", 0)
     before = _of_notes(lake.overview())
     with monkeypatch.context() as unread:
         unread.setattr("lakewarden.catalog.state.floor_summaries.Totals.of", None)
