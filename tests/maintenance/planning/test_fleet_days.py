@@ -133,6 +133,19 @@ def test_a_job_that_shows_late_is_counted(lake: Lakehouse, clock: Clock) -> None
     assert {one.operation: one["jobs"] for one in lake.fleet().week} == {"flush": 1, "optimize": 1}
 
 
+def test_a_day_that_was_counted_to_a_moment_to_come_keeps_no_job_out(lake: Lakehouse, clock: Clock) -> None:
+    """As an earlier release kept it, behind a job whose clock was ahead."""
+    _flush(lake, "ann")
+    _book(lake)
+    (key,) = lake.warehouse.state.keys("fleet")
+    said = json.loads(lake.warehouse.state.get(key))
+    wrong = said["counted_to"] + 86_400_000
+    lake.warehouse.state.put(key, json.dumps(said | {"counted_to": wrong}).encode())
+    clock.forward(601)
+    _flush(lake, "bob")
+    assert _flushes(lake)["jobs"] == 2
+
+
 def test_who_dies_between_two_tables_leaves_each_right(lake: Lakehouse, monkeypatch: pytest.MonkeyPatch, clock: Clock) -> None:
     lake.sql("CREATE USER TABLE chat.second (id BIGINT PRIMARY KEY)")
     _flush(lake, "ann")
