@@ -152,14 +152,3 @@ def test_a_list_that_is_gone_comes_back(broken: Breaks) -> None:
         assert "<code>lakewarden repair chat.notes --restored</code>" in fleet_page(lake.fleet())
         lake.repair(restored=True)
         assert lake.fleet().verdict == WELL
-
-
-def test_a_job_that_cannot_be_read_is_told_for_a_week(broken: Breaks) -> None:
-    now = datetime.now(UTC)
-    with Lakehouse.open(str(broken(["jobs/*/over"], "garbled")), clock=lambda: now) as lake:
-        for days in (0, 3, 6):
-            later = now.replace(hour=12) + days * (NOW.replace(day=2) - NOW)
-            with Lakehouse.open(lake.warehouse.uri, clock=lambda at=later: at) as other:  # type: ignore[misc]
-                other.flush(NOTES)
-                other.book_fleet()
-                assert "2 jobs that cannot be read" in other.fleet().verdict

@@ -107,6 +107,20 @@ def test_a_job_that_cannot_be_read_hides_no_other_and_is_told(lake: Lakehouse, t
     assert unread.message.endswith("what became of it is not known")
 
 
+def test_a_job_that_cannot_be_read_is_told_for_a_week(lake: Lakehouse, clock: Clock, tmp_path: Path) -> None:
+    _flush(lake, "ann")
+    _flush(lake, "bob")
+    clock.now = datetime.now(UTC)
+    first, *_ = sorted((tmp_path / "warehouse" / "_lakewarden" / "jobs").glob("*/over"), key=lambda path: path.stat().st_mtime_ns)
+    first.write_bytes(b"{")
+    os.utime(first, (clock.now.timestamp() - 3600,) * 2)  # no look behind the first one reads it again
+    for days, told in ((0, 1), (3, 1), (6, 1), (8, 0)):
+        clock.now = datetime.now(UTC) + timedelta(days=days)
+        assert lake.fleet().jobs_unread == told, days
+        _book(lake)
+        assert lake.fleet().jobs_unread == told, days
+
+
 @pytest.mark.parametrize("moment", [10**18, -1])
 def test_moments_that_cannot_be_are_as_days_that_cannot_be_read(lake: Lakehouse, moment: int) -> None:
     _flush(lake, "ann")
