@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 _Pairs = tuple[tuple[str, str], ...]
-_PLATFORM = ("AWS_", "AZURE_", "GOOGLE_")
+_PLATFORM = ("AWS_", "AZURE_", "AZURITE_", "GOOGLE_")
 _SMALL = 1 << 20
 SENDS_WITHIN = 120
 """Seconds for sending more than one mebibyte, or for receiving a large answer: 64 MiB over a slow line."""

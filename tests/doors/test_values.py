@@ -22,11 +22,15 @@ from tests.doors.doors import DOORS, NAMESPACE, SPARK, Door
 from tests.doors.samples import MISFITS, SAMPLES, UNREADABLE, Sample, columns, same, share
 
 
-@pytest.fixture(scope="module")
-def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lakehouse]:
+def _opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lakehouse]:
     with Lakehouse.open(str(tmp_path_factory.mktemp("doors") / "w")) as opened:
         opened.create_namespace(NAMESPACE)
         yield opened
+
+
+lake = pytest.fixture(scope="module")(_opened)
+lake_of_shares = pytest.fixture(scope="module", name="lake_of_shares")(_opened)
+"""Another warehouse: what is uploaded belongs to the namespace, and not to a table."""
 
 
 def check_outcome(lake: Lakehouse, door: Door, place: Path, samples: tuple[Sample, ...]) -> None:
@@ -63,9 +67,9 @@ def test_a_value_is_stored_as_it_was_given_or_refused_with_its_place(lake: Lakeh
 
 
 @pytest.mark.parametrize("door", DOORS, ids=lambda door: door.name)
-def test_each_type_meets_each_door_and_each_value_some_door(lake: Lakehouse, door: Door, tmp_path: Path) -> None:
+def test_each_type_meets_each_door_and_each_value_some_door(lake_of_shares: Lakehouse, door: Door, tmp_path: Path) -> None:
     """A share of the values each, so that it takes little time; the test above tries them all."""
-    check_outcome(lake, door, tmp_path, share(DOORS.index(door)))
+    check_outcome(lake_of_shares, door, tmp_path, share(DOORS.index(door)))
 
 
 def test_each_value_is_in_a_share() -> None:

@@ -35,6 +35,7 @@ NUMBERS = {
     "away/scopes",
     "broken/scopes",
     "late/scopes",
+    "unknown/scopes",
     "failed_checks/scopes",
     "delta/rows",
     "delta/num_files",
