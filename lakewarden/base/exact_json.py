@@ -168,7 +168,7 @@ _DEEPEST = 4
 """Levels of a place, as in `$.rows[0].at`: each costs a reading of what is within."""
 
 _MOST_SEARCHED = 128 << 10
-"""Bytes of a text whose fault is looked for: Python reads them in up to half a second; who sends more is told the byte."""
+"""Bytes of a text whose fault is looked for: Python reads them in up to half a second. An error of a longer one has the byte."""
 
 _BETWEEN = re.compile(r"[ \t\r\n]*[:,]?[ \t\r\n]*")
 

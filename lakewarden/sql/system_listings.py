@@ -26,7 +26,7 @@ MOMENT: pa.DataType = pa.timestamp("us", tz="UTC")
 
 @dataclass(frozen=True)
 class SystemListing:
-    """A relation that does not come from a query. A row that lacks a column has NULL there; what is none of them is left out."""
+    """A relation that does not come from a query. A row that lacks a column has NULL there; what is not a column is left out."""
 
     columns: Columns
     rows: Callable[[Context], Iterable[Row]]

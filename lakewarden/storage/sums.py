@@ -47,7 +47,7 @@ def kept_as(kind: type[T], data: bytes, what: str) -> T:
     """An object of ours that is kept, as `msgspec.json.encode` writes a dataclass; members that it does not know are passed over.
 
     Raises:
-        Corrupt: it is none; the message begins with `what`, as in `k can't be read as a job`.
+        Corrupt: the data is not of that type; the message begins with `what`, as in `k can't be read as a job`.
     """
     try:
         return msgspec.json.decode(data, type=kind)

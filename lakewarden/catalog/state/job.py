@@ -153,7 +153,7 @@ def without_user(job: Job, user: str, mark: str) -> Job:
 
 
 def decode(key: str, data: bytes) -> Job:
-    """Reads a job. Raises Corrupt: it is none; the message names `key`."""
+    """Reads a job. Raises Corrupt: the data is not a job; the message names `key`."""
     return kept_as(Job, data, f"the job {key} can't be read")
 
 
