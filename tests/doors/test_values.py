@@ -33,6 +33,11 @@ lake_of_shares = pytest.fixture(scope="module", name="lake_of_shares")(_opened)
 """Another warehouse: what is uploaded belongs to the namespace, and not to a table."""
 
 
+def _is_dear(door: Door) -> bool:
+    """Whether some twenty values take seconds of CPU: an upload is an object each; HTTP and Flight start a server."""
+    return door.name.startswith(("upload", "HTTP", "Flight"))
+
+
 def check_outcome(lake: Lakehouse, door: Door, place: Path, samples: tuple[Sample, ...]) -> None:
     """Each sample is there as it was given, hot and cold, or refused with its place where it is among the exceptions."""
     table = f"{NAMESPACE}.door_{DOORS.index(door)}_{len(samples)}"
@@ -66,7 +71,7 @@ def test_a_value_is_stored_as_it_was_given_or_refused_with_its_place(lake: Lakeh
     check_outcome(lake, door, tmp_path, SAMPLES)
 
 
-@pytest.mark.parametrize("door", DOORS, ids=lambda door: door.name)
+@pytest.mark.parametrize("door", [pytest.param(door, marks=[pytest.mark.slow] * _is_dear(door), id=door.name) for door in DOORS])
 def test_each_type_meets_each_door_and_each_value_some_door(lake_of_shares: Lakehouse, door: Door, tmp_path: Path) -> None:
     """A share of the values each, so that it takes little time; the test above tries them all."""
     check_outcome(lake_of_shares, door, tmp_path, share(DOORS.index(door)))
