@@ -198,7 +198,7 @@ def _columns(look: ScopeUnderCheck) -> list[dict[str, str]]:
 
 
 def _declared(schema: TableSchema) -> list[str]:
-    return [_text(column) for column in live_columns(delta_schema(schema).to_json())]
+    return [_text(column) for column in live_columns(delta_schema(schema))]
 
 
 def _text(column: LiveColumn) -> str:

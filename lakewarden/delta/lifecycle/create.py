@@ -44,7 +44,7 @@ def create_table(
     table_id = str(UUID(new_id(), version=4))
     head = TableHead(
         table_id,
-        delta_schema(target.schema).to_json(),
+        delta_schema(target.schema),
         _configuration(target),
         to_millis(now),
         partition_columns=target.schema.partition_by,

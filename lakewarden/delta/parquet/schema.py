@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any
 
+import msgspec
 import pyarrow as pa
-from deltalake import Schema
 
 from lakewarden.catalog.column_types import ColumnType
 from lakewarden.catalog.model import SchemaColumn, TableSchema
@@ -58,8 +58,8 @@ class LiveColumn:
 
 
 @lru_cache(maxsize=1024)
-def delta_schema(schema: TableSchema) -> Schema:
-    """The Delta columns: those of the table, and `_seq`, which is nullable because rows of others lack it."""
+def delta_schema(schema: TableSchema) -> str:
+    """The Delta columns in JSON: those of the table, and `_seq`, which is nullable because rows of others lack it."""
     fields = [
         {
             "name": column.name,
@@ -70,7 +70,7 @@ def delta_schema(schema: TableSchema) -> Schema:
         for column in schema.columns
     ]
     seq = {"name": SEQ, "type": "long", "nullable": True, "metadata": {"lakewarden.id": SEQ_ID}}
-    return Schema.from_json(json.dumps({"type": "struct", "fields": [*fields, seq]}))
+    return msgspec.json.encode({"type": "struct", "fields": [*fields, seq]}).decode()
 
 
 def _metadata(column: SchemaColumn) -> dict[str, object]:

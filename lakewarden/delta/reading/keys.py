@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from lakewarden.delta.partitions import Partition, divided
-from lakewarden.log.record import SEQ  # the schema of data files brings deltalake, which the command line need not load
+from lakewarden.log.record import SEQ
 
 Key = tuple[object, ...]
 """The values of the primary key's columns, as Arrow gives them to Python."""
