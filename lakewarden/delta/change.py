@@ -11,21 +11,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
-from itertools import chain
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakewarden.base.clock import to_micros
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.parquet.files import DELETED, INSERT, POSTIMAGE, PREIMAGE, DataFile, by_partition, with_type
 from lakewarden.delta.parquet.reading import open_file
 from lakewarden.delta.parquet.schema import read_schema, rows_schema
-from lakewarden.delta.parquet.stats import Bounds, Ends, Value, of_rows
 from lakewarden.delta.partitions import Partition, divided
+from lakewarden.delta.reading.bounds import may_hold
 from lakewarden.delta.reading.keys import BatchKeys, Keys, Numbers, SomeKeys
 from lakewarden.delta.reading.rows import newest_per_key, upserts
 from lakewarden.delta.table import ScopeTable
@@ -42,8 +38,6 @@ _TIMES = 16
 """How many times the bytes that may be held may be read, partition by partition; above, Spark is quicker on several machines."""
 
 _NO_NUMBERS: Numbers = np.zeros(0, np.int64)
-
-_FIRST_DAY = date(1970, 1, 1)
 
 
 class TooLarge(Exception):
@@ -139,43 +133,6 @@ def fresh(target: ScopeTarget, hot: pa.Table) -> BatchChanges:
         return PartitionChange((), rows, rows.num_rows, _NO_NUMBERS, rows.slice(0, 0))
 
     return BatchChanges(tuple(added), of, _upserts(newest), coming)
-
-
-def may_hold(table: ScopeTable, keys: pa.Table, primary_key: Sequence[str]) -> tuple[DataFile, ...]:
-    """Returns the files whose key ranges overlap that of `keys` in every key column; an unknown range overlaps all.
-
-    Where partition columns are in the key, only the files of a key's own partition are compared with it.
-    """
-    files = table.files()
-    known = {name: bounds for name in primary_key if (bounds := table.bounds(name)) is not None}
-    fixed = [name for name in table.head.partition_columns if name in primary_key]
-    places: dict[Partition, list[int]] = {}
-    for index, file in enumerate(files):
-        places.setdefault(tuple(pair for pair in file.partition if pair[0] in fixed), []).append(index)
-    found = [_overlapping(places[partition], rows, known) for partition, rows in divided(keys, fixed) if partition in places]
-    return tuple(files[index] for index in sorted(chain(*found)))
-
-
-def _overlapping(inside: list[int], keys: pa.Table, known: Mapping[str, Bounds]) -> list[int]:
-    for name, (low, high) in known.items():
-        ends = of_rows(keys.column(name))
-        if ends is not None:
-            inside = [index for index in inside if _meets(ends, low[index], high[index])]
-    return inside
-
-
-def _meets(ends: Ends, low: Value | None, high: Value | None) -> bool:
-    """Whether a file with these bounds may hold a value within the ends."""
-    begins_later = low is not None and bool(_plain(low) > ends.high)
-    ends_before = high is not None and bool(_plain(high) < ends.low)
-    return not (begins_later or ends_before)
-
-
-def _plain(value: Value) -> Any:
-    """In the form of `Ends`."""
-    if isinstance(value, datetime):
-        return to_micros(value)
-    return (value - _FIRST_DAY).days if isinstance(value, date) else value
 
 
 def _replacing(

@@ -20,7 +20,6 @@ from lakewarden.base.clock import random_id
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.apply import WrittenFiles
-from lakewarden.delta.change import may_hold
 from lakewarden.delta.parquet import files as data_files
 from lakewarden.delta.parquet.files import (
     CHANGE_TYPE,
@@ -34,6 +33,7 @@ from lakewarden.delta.parquet.files import (
 )
 from lakewarden.delta.parquet.reading import open_file
 from lakewarden.delta.parquet.schema import SEQ, read_schema, rows_schema
+from lakewarden.delta.reading.bounds import may_hold
 from lakewarden.errors import Conflict
 from lakewarden.log.drain import LogScope, drain
 from lakewarden.log.logs import reader_of

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
 from functools import reduce
-from itertools import product
+from itertools import chain, product
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from lakewarden.catalog.buckets import bucket_named, bucket_of
 from lakewarden.catalog.model import TableSchema
-from lakewarden.delta.partitions import Partition, value_of
+from lakewarden.delta.partitions import Partition, divided, value_of
 from lakewarden.delta.reading.keys import few_with
 
 if TYPE_CHECKING:
@@ -48,12 +48,32 @@ def files_within(table: ScopeTable, bounds: Sequence[Bound]) -> list[DataFile]:
     if table.head.partition_columns:
         inside = {partition for partition in {file.partition for file in files} if may_have_within(table, partition, bounds)}
         places = [place for place in places if files[place].partition in inside]
+    return [files[place] for place in _places_within(table, places, bounds)]
+
+
+def may_hold(table: ScopeTable, keys: pa.Table, primary_key: Sequence[str]) -> tuple[DataFile, ...]:
+    """The live files whose key ranges overlap that of `keys` in every key column, in their order; an unknown range overlaps all.
+
+    Where partition columns are in the key, only the files of a key's own partition are compared with it.
+    """
+    files = table.files()
+    fixed = [name for name in table.head.partition_columns if name in primary_key]
+    places: dict[Partition, list[int]] = {}
+    for place, file in enumerate(files):
+        places.setdefault(tuple(pair for pair in file.partition if pair[0] in fixed), []).append(place)
+    there = ((places[partition], rows) for partition, rows in divided(keys, fixed) if partition in places)
+    found = (_places_within(table, some, key_bounds(primary_key, rows)) for some, rows in there)
+    return tuple(files[place] for place in sorted(chain.from_iterable(found)))
+
+
+def _places_within(table: ScopeTable, places: list[int], bounds: Sequence[Bound]) -> list[int]:
+    """Of the live files at these places, those that by their statistics may have a row within all bounds."""
     for bound in bounds:
         known = None if bound.column in table.head.partition_columns else table.bounds(bound.column)
         if known is not None:
             least, most = known
             places = [place for place in places if not _beyond(bound, least[place], most[place])]
-    return [files[place] for place in places]
+    return places
 
 
 def _outside(bound: Bound, value: object) -> bool:
@@ -103,7 +123,7 @@ def bound_of(name: str, values: pa.ChunkedArray[Any]) -> Bound | None:
     return None if least is None else Bound(name, least, most)
 
 
-_BOUNDED = (pa.types.is_integer, pa.types.is_string, pa.types.is_date, pa.types.is_timestamp)
+_BOUNDED = (pa.types.is_integer, pa.types.is_string, pa.types.is_date, pa.types.is_timestamp, pa.types.is_decimal)
 """Kinds of values that have bounds here. A file's statistics of the others are cut off, or compare in another way."""
 
 
