@@ -6,7 +6,7 @@ again: what others settled meanwhile is merged, never overwritten.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import chain
@@ -152,8 +152,7 @@ def settle(
 
 
 def _bytes_let_go(view: ListedLogView, plan: NextCut) -> int:
-    gone = view.run[: plan.upto - view.cut.upto]
-    return sum(header.bytes for header in (*gone, *(each for each in view.carry if each.key not in plan.kept)))
+    return sum(header.bytes for header in (*_passed(view, plan), *(each for each in view.carry if each.key not in plan.kept)))
 
 
 @dataclass(frozen=True)
@@ -181,7 +180,8 @@ def make_cut(
     # The number follows the view's cut. If another cut came first the creation fails, and everything is decided anew from that
     # one.
     version = view.cut.version + 1
-    parts = _parts(store, plan.history.joined, cache or HeaderCache())
+    headers = cache or HeaderCache()
+    parts = [headers.header(kept.key) or read_carry(store, kept.key) for kept in plan.history.joined]
     tiny = {header.key: header.tiny for header in parts if header.tiny}
     # What the cut names exists before the cut does. A crash in between leaves objects that no cut names, which a cleanup
     # removes.
@@ -192,22 +192,45 @@ def make_cut(
     joined = [make_history(store, view.log_id, version, each, terms, tiny) for each in leaving]
     kept = [*joined, *left]
     terms.reach("settle:carried")
-    passed = view.run[: plan.upto - view.cut.upto]
+    cut = _following(view, plan, carried, chain.from_iterable(kept))
+    try:
+        store.create(names.cut_key(view.log_id, version), encode_cut(cut))
+    except AlreadyThere:
+        return None
+    terms.reach("settle:cut")
+    # Creation alone proves little: a process that slept may take a number that was pruned. One listing tells, and shows what
+    # can go (docs/decisions/0038-what-a-flush-job-requests.md).
+    found = names.listing_of(view.log_id, store.keys(names.home(view.log_id)))
+    terms.reach("settle:confirmed")
+    made = tuple(header for objects in kept for header in objects.values() if header is not None)
+    passed = frozenset(header.put_id for header in _passed(view, plan))
+    # What was made for a cut that does not count is litter; the next cleanup removes it.
+    return NewestCut(cut, found, made, passed) if found.newest_cut == version else None
+
+
+def _passed(view: ListedLogView, plan: NextCut) -> Sequence[Header]:
+    """The segments that the plan settles."""
+    return view.run[: plan.upto - view.cut.upto]
+
+
+def _following(view: ListedLogView, plan: NextCut, carried: Sequence[str], history: Iterable[HistoryObject]) -> LogCut:
+    """The view's cut with what the plan changes."""
+    passed = _passed(view, plan)
     taken = [header.put_id for header in passed]
     # A jump settles positions that were never seen here: their writers learn that the outcome is unknown.
     taken += [UNKNOWN] * min(plan.upto - view.last_position, REMEMBERED)
     # The segments go, and with them the headers that had the keys: from here on the cut is what answers for a repeated request
     # (docs/decisions/0105-a-write-carries-its-key.md).
     keyed = dict(chain(view.cut.keyed.items(), *(each.keys.items() for each in passed if each.keys)))
-    cut = LogCut(
-        version,
+    return LogCut(
+        view.cut.version + 1,
         plan.upto,
         (*plan.kept, *carried),
         plan.marks,
         remember(view.cut.taken, taken),
         closed=view.cut.closed,
         erased=remember_erased(view.cut.erased, plan.erased),
-        history=(*plan.history.kept, *chain.from_iterable(kept)),
+        history=(*plan.history.kept, *history),
         forgotten=plan.history.forgotten,
         # Whatever a plan does not change has to be copied: a cut replaces the one before it whole.
         rewound=plan.rewound or view.cut.rewound,
@@ -222,28 +245,11 @@ def make_cut(
         columns=view.cut.columns if plan.columns is None else plan.columns,
         fence=view.cut.fence if plan.fence is None else plan.fence,
     )
-    try:
-        store.create(names.cut_key(view.log_id, version), encode_cut(cut))
-    except AlreadyThere:
-        return None
-    terms.reach("settle:cut")
-    # Creation alone proves little: a process that slept may take a number that was pruned. One listing tells, and shows what
-    # can go (docs/decisions/0038-what-a-flush-job-requests.md).
-    found = names.listing_of(view.log_id, store.keys(names.home(view.log_id)))
-    terms.reach("settle:confirmed")
-    headers = tuple(header for made in kept for header in made.values() if header is not None)
-    # What was made for a cut that does not count is litter; the next cleanup removes it.
-    return NewestCut(cut, found, headers, frozenset(taken)) if found.newest_cut == version else None
 
 
 def _published(cut: LogCut, passed: Sequence[BatchIdentity], *, doubts: bool) -> dict[str, int]:
     known = in_doubt(cut, newest(passed), lost=True) if doubts else cut.published
     return remember_published(known, passed)
-
-
-def _parts(store: ObjectStore, joined: Sequence[HistoryObject], cache: HeaderCache) -> list[Header]:
-    """Headers of the objects that become one. Raises `Missing`."""
-    return [cache.header(kept.key) or read_carry(store, kept.key) for kept in joined]
 
 
 def _joined(joined: Sequence[HistoryObject], parts: Sequence[Header]) -> list[Leaving]:
