@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
 from itertools import islice
 from typing import Annotated, TypeVar
@@ -115,9 +114,19 @@ def keep_schedules(state: ObjectStore, of: str, schedules: Sequence[ScheduleStan
 
 def standings_of(state: ObjectStore, of: str) -> list[ScheduleStanding]:
     """What is known of the schedules of one that runs them."""
-    with suppress(Missing, ValueError, Corrupt):  # as if none had run: each is due again
-        return msgspec.json.decode(state.get(f"{_SCHEDULES}{of}"), type=_Schedules).schedules
-    return []
+    one = _read(state, f"{_SCHEDULES}{of}", _Schedules, set())
+    return one.schedules if one else []  # as if none had run: each is due again
+
+
+def _read(state: ObjectStore, key: str, kind: type[T], unread: set[str]) -> T | None:
+    """What is kept under the key; None where it is gone, or cannot be read, which `unread` takes."""
+    try:
+        return msgspec.json.decode(state.get(key), type=kind)
+    except Missing:
+        pass  # it expired since the listing
+    except (ValueError, Corrupt):
+        unread.add(key)
+    return None
 
 
 class KeptFleet:
@@ -143,7 +152,7 @@ class KeptFleet:
         return [*islice(before, 1), *(one for key in keys[begin:] if (one := self._day(key, now)))]
 
     def _day(self, key: str, now: datetime) -> FleetDay | None:
-        one = None if _is_to_come(key, now) else self._one(key, FleetDay)
+        one = None if _is_to_come(key, now) else _read(self._state, key, FleetDay, self.unread)
         # What is counted ended before the store noted it; where its clock was ahead, too, all counts anew from the day before.
         if one is None or is_ahead(from_millis(one.seen_to), now):
             return None
@@ -164,16 +173,7 @@ class KeptFleet:
         return sorted(self._all("surveys", SurveySums), key=lambda one: one.place)
 
     def _all(self, below: str, kind: type[T]) -> list[T]:
-        return [one for key in self.keys_of(below) if (one := self._one(key, kind)) is not None]
-
-    def _one(self, key: str, kind: type[T]) -> T | None:
-        try:
-            return msgspec.json.decode(self._state.get(key), type=kind)
-        except Missing:
-            pass  # it expired since the listing
-        except (ValueError, Corrupt):
-            self.unread.add(key)
-        return None
+        return [one for key in self.keys_of(below) if (one := _read(self._state, key, kind, self.unread)) is not None]
 
 
 def first_day(now: datetime) -> str:

@@ -46,7 +46,7 @@ def erase(
 ) -> None:
     with declined(context):
         request = lake.requested_erasure(config.request)
-        check_plan(config.plan, dry_run=config.dry_run)
+        check_plan(config)
         if config.dry_run:
             searched = lake.verify_erased(request.user, request.tables, deep=request.deep)
             plan_id = lake.plan_requested_erasure(config.request).plan_id

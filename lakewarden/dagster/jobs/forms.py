@@ -5,7 +5,7 @@ that applies it.
 from collections.abc import Callable, Sequence
 from dataclasses import Field as OptionField
 from dataclasses import fields
-from typing import Any, TypeVar, cast, get_type_hints
+from typing import Any, Protocol, TypeVar, cast, get_type_hints, runtime_checkable
 
 import dagster as dg
 from pydantic import Field, create_model
@@ -34,14 +34,24 @@ def plan_field() -> str:
     return found
 
 
-def check_plan(plan: str, *, dry_run: bool) -> None:
+@runtime_checkable
+class WithDryRun(Protocol):
+    """A form that first shows what it would do, and applies what was shown."""
+
+    @property
+    def dry_run(self) -> bool: ...
+    @property
+    def plan(self) -> str: ...
+
+
+def check_plan(form: WithDryRun) -> None:
     """Raises InvalidArgument: a plan is given to a dry run."""
-    if plan and dry_run:
+    if form.plan and form.dry_run:
         raise InvalidArgument("a dry run applies no plan: set dry_run to false to apply it, or omit the plan to preview again")
 
 
 def run_or_apply(
-    lake: Lakehouse, operation: Operation, tables: Sequence[str], options: OptionValues, *, dry_run: bool, plan: str
+    lake: Lakehouse, operation: Operation, tables: Sequence[str], options: OptionValues, form: WithDryRun
 ) -> list[ScopeReport]:
     """Runs an operation, previews it, or applies the plan that a preview made: of the same request, or of any where the form has
     the plan alone.
@@ -50,12 +60,12 @@ def run_or_apply(
         InvalidArgument: a plan is given to a dry run, or the request is not valid.
         NotFound: there is no such plan.
     """
-    if plan:
-        check_plan(plan, dry_run=dry_run)
+    if form.plan:
+        check_plan(form)
         is_blank = not tables and not any(options.values())
-        only = planned_request(lake, operation, plan) if is_blank else new_request(operation, tables, **options)
-        return lake.apply(plan, only=only)
-    return lake.run(operation, *tables, dry_run=dry_run, **options)
+        only = planned_request(lake, operation, form.plan) if is_blank else new_request(operation, tables, **options)
+        return lake.apply(form.plan, only=only)
+    return lake.run(operation, *tables, dry_run=form.dry_run, **options)
 
 
 def planned_request(lake: Lakehouse, operation: Operation, plan_id: str) -> Request:
@@ -152,14 +162,14 @@ def op_on_scopes(operation: Operation, form: type[ScopeSelection], description: 
         mount: dg.ResourceParam[Mount],
     ) -> None:
         with declined(context):
-            chosen: Any = config
-            options, preview = option_values(chosen, operation), getattr(chosen, "dry_run", None)
-            if preview is None:
-                reports = lake.run(operation, *chosen.tables, scheduled=True, **options)
-            else:
-                reports = run_or_apply(lake, operation, chosen.tables, options, dry_run=preview, plan=chosen.plan)
+            chosen: ScopeSelection = config
+            options = option_values(chosen, operation)
+            if isinstance(chosen, WithDryRun):
+                reports = run_or_apply(lake, operation, chosen.tables, options, chosen)
                 context.add_output_metadata(plan_link(context, reports))
-            book(context, lake, mount, reports, preview=bool(preview))
+                book(context, lake, mount, reports, preview=chosen.dry_run)
+            else:
+                book(context, lake, mount, lake.run(operation, *chosen.tables, scheduled=True, **options))
 
     return on_scopes
 

@@ -36,8 +36,7 @@ def repair(
     """A storage that is away fails no repair of scopes elsewhere, which are what the form names: the log warns of it."""
     with declined(context):
         tables = (config.table,) if config.table else ()
-        options = option_values(config, "repair")
-        reports = run_or_apply(lake, "repair", tables, options, dry_run=config.dry_run, plan=config.plan)
+        reports = run_or_apply(lake, "repair", tables, option_values(config, "repair"), config)
         context.add_output_metadata({**plan_link(context, reports), "repaired": _shown(reports)})
         scopes = [report for report in reports if _subject(report) == "scope"]
         of_others = [report for report in reports if config.table and scopes and _subject(report) == "storage"]

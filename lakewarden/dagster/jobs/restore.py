@@ -89,12 +89,12 @@ def restore(
 def _run(lake: Lakehouse, config: RestoreConfig) -> list[ScopeReport]:
     target = config.target
     if config.plan and target == _NO_TARGET:
-        check_plan(config.plan, dry_run=config.dry_run)
+        check_plan(config)
         return lake.apply(config.plan, only=planned_restore(lake, config.plan, TableName.parse(config.table), config.user))
     version = target.version if isinstance(target, ToVersion) else None
     timestamp = parse_moment(target.timestamp) if isinstance(target, ToTimestamp) else None
     options = {**option_values(config, "restore"), "version": version, "timestamp": timestamp}
-    return run_or_apply(lake, "restore", (config.table,), options, dry_run=config.dry_run, plan=config.plan)
+    return run_or_apply(lake, "restore", (config.table,), options, config)
 
 
 restore_job = job_of(restore, RESTORE_TAGS, "Restores scopes to a version; dry run by default.")
