@@ -23,7 +23,7 @@ from lakewarden.dagster.assets.checks import build_table_checks
 from lakewarden.dagster.assets.health import build_health_assets
 from lakewarden.dagster.assets.rules import build_reject_checks, build_source_specs
 from lakewarden.dagster.assets.suite_checks import build_expectation_checks, checks_of
-from lakewarden.dagster.assets.suites import SuiteSource, suites_of
+from lakewarden.dagster.assets.suites import Suite, SuiteSource, suites_of
 from lakewarden.dagster.assets.surveys import build_survey_assets
 from lakewarden.dagster.assets.tables import build_table_specs
 from lakewarden.dagster.jobs.check import build_check_job, build_survey_job, check_all_job
@@ -153,21 +153,34 @@ def build_definitions(
     """
     configured = warehouse or _of_environment()
     hook = on_failure or (None if warehouse else _webhook_of_environment())
-    mount = Mount(canonical(value_of(configured)), tuple(key_prefix), group, pools, tuple(owners) or _owners(warehouse))
+    owned_by = tuple(owners) or _listed_in(OWNERS, warehouse)
+    mount = Mount(canonical(value_of(configured)), tuple(key_prefix), group, pools, owned_by)
+    wanted = surveys if isinstance(surveys, Surveys) else Surveys(surveys)
+    places = [*map(value_of, wanted.places), *_listed_in(SURVEYS, warehouse)]
+    resources = resources_of(mount, configured, spark)
+    return _definitions(mount, resources, suites_of(expectations), jobs, Surveys(places, wanted.cron), hook)
+
+
+def _definitions(
+    mount: Mount,
+    resources: Mapping[str, object],
+    suites: Sequence[Suite],
+    own_jobs: Sequence[dg.JobDefinition],
+    surveys: Surveys,
+    hook: OnFailure | None,
+) -> dg.Definitions:
+    """Those of the warehouse as it is now."""
     opened = _open(mount.uri)
     catalog = opened.catalog.read() if opened else Catalog()
-    suites = suites_of(expectations)
     checks = build_table_checks(mount, catalog, {suite.table for suite in suites if suite.table and checks_of(suite)})
     expected = build_expectation_checks(mount, catalog, suites)
     rejects = build_reject_checks(mount, catalog)
-    resources = resources_of(mount, configured, spark)
     of_jobs = without_forms(resources)
     schedules = [*build_schedules(mount, catalog), *([build_check_schedule(mount, suites)] if checks else [])]
     specs = with_automation(mount, catalog, build_table_specs(mount, opened, catalog), schedules) if opened else []
     keys = [spec.key for spec in specs]
-    healths = build_health_assets(mount, catalog) if opened else []
-    wanted = surveys if isinstance(surveys, Surveys) else Surveys(surveys)
-    surveyed = build_survey_assets(mount, [*map(value_of, wanted.places), *(() if warehouse else _listed_in(SURVEYS))])
+    healths = build_health_assets(mount, catalog)
+    surveyed = build_survey_assets(mount, surveys.places)
     watched = [*([*checks, *expected, *rejects, *healths] if checks else []), *surveyed]
     return dg.Definitions(
         assets=[
@@ -177,14 +190,14 @@ def build_definitions(
         asset_checks=[*checks, *expected, *rejects],
         jobs=[
             *(mounted(job, mount, of_jobs) for job in JOBS),
-            *(mounted_own(job, mount, of_jobs) for job in jobs),
+            *(mounted_own(job, mount, of_jobs) for job in own_jobs),
             *build_restore_jobs(mount, catalog, of_jobs),
             *build_partition_jobs(mount, specs, catalog, of_jobs),
             *([build_check_job(mount, [*checks, *expected])] if checks else []),
             *([build_survey_job(mount, surveyed)] if surveyed else []),
             *([mounted(relay_job, mount, of_jobs)] if has_topics(catalog) else []),
         ],
-        schedules=[*schedules, *([build_survey_schedule(mount, wanted.cron)] if surveyed else [])],
+        schedules=[*schedules, *([build_survey_schedule(mount, surveys.cron)] if surveyed else [])],
         sensors=[
             *build_sensors(mount, keys, _crowded(mount, specs, catalog)),
             *build_upload_sensors(mount, catalog),
@@ -225,13 +238,9 @@ def _webhook_of_environment() -> Webhook | None:
     return Webhook(dg.EnvVar(WEBHOOK)) if os.environ.get(WEBHOOK) else None
 
 
-def _owners(warehouse: str | None) -> tuple[str, ...]:
-    """Those of the environment, where the warehouse is that of the environment too."""
-    return () if warehouse else _listed_in(OWNERS)
-
-
-def _listed_in(variable: str) -> tuple[str, ...]:
-    return tuple(filter(None, map(str.strip, os.environ.get(variable, "").split(","))))
+def _listed_in(variable: str, warehouse: str | None) -> tuple[str, ...]:
+    """The parts of what the environment says; nothing where the warehouse is not the environment's."""
+    return () if warehouse else tuple(filter(None, map(str.strip, os.environ.get(variable, "").split(","))))
 
 
 def _with_code(assets: Sequence[dg.AssetsDefinition]) -> list[dg.AssetsDefinition]:
