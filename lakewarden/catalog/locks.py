@@ -215,7 +215,7 @@ class LockFactory:
         return CatalogLock(store, turns_of(self.settings.kind, self.state_uri), self.settings)
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class CatalogLock:
     """Locks of one warehouse. Safe for threads. `with` closes it."""
 

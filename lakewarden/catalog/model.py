@@ -335,7 +335,7 @@ class Catalog:
     storages: dict[str, Storage] = field(default_factory=dict)
     tables: dict[TableName, Table] = field(default_factory=dict)
     views: dict[TableName, View] = field(default_factory=dict)
-    users: dict[str, User] = field(default_factory=dict)
+    users: dict[str, User] = field(default_factory=dict, repr=False)
     pipelines: dict[str, Pipeline] = field(default_factory=dict)
     rules: dict[str, IngestRule] = field(default_factory=dict)
     """Of pipelines, by id."""

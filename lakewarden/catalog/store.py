@@ -162,7 +162,7 @@ _RECENT = 1.0
 """Seconds. What every write asks of the catalog must not cost it a request."""
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)  # its last version has users and settings
 class CatalogStore:
     """Reads and changes the catalog of one warehouse; `store` is rooted at its `_lakewarden/`. Safe for threads.
 

@@ -90,7 +90,7 @@ class RefreshToken:
     issued: datetime
     changed: int
     """When the user was last changed as it was made: milliseconds since 1970."""
-    text: str
+    text: str = field(repr=False)
 
 
 @dataclass(frozen=True)
@@ -180,8 +180,8 @@ _NOBODY = Principal("anonymous", "anonymous")
 class LoginAnswer:
     """The answer to a login and to a refresh; `expires_in` in seconds."""
 
-    access_token: str
-    refresh_token: str
+    access_token: str = field(repr=False)
+    refresh_token: str = field(repr=False)
     expires_in: int
 
 

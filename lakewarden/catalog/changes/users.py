@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from lakewarden.base.clock import behind
@@ -19,7 +19,7 @@ _EMAIL = re.compile(r"[^@\s]{1,64}@[^@\s]{1,190}")
 class UserChange:
     """What ALTER USER sets; None leaves it as it is. `clear_storage` takes a storage of the user's own away."""
 
-    password_hash: str | None = None
+    password_hash: str | None = field(default=None, repr=False)
     role: Role | None = None
     email: str | None = None
     storage_mode: StorageMode | None = None

@@ -18,9 +18,13 @@ class LoginRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     user: str
     password: str
 
+    __repr__ = object.__repr__
+
 
 class RefreshRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     refresh_token: str
+
+    __repr__ = object.__repr__
 
 
 async def login(request: Request) -> Response:

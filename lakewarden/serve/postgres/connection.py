@@ -7,7 +7,7 @@ import select
 import ssl
 from asyncio import StreamReader, StreamWriter
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from starlette.concurrency import run_in_threadpool
 
@@ -67,7 +67,7 @@ class StartupParameters:
 class Cancel:
     """A request to end what another connection runs."""
 
-    key: Key
+    key: Key = field(repr=False)
 
 
 async def negotiated(reader: StreamReader, writer: StreamWriter, tls: ssl.SSLContext | None) -> StartupParameters | Cancel:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from lakewarden.catalog.access import parse_role
@@ -27,14 +27,11 @@ class CreateUser(Statement):
 
     name: str
     auth: Literal["password", "oauth", "internal"]
-    secret: str
+    secret: str = field(repr=False)
     role: str
     email: str | None = None
     storage_mode: str | None = None
     storage_id: str | None = None
-
-    def __repr__(self) -> str:
-        return f"CreateUser(name={self.name!r}, auth={self.auth!r}, role={self.role!r})"  # no secret in a trace
 
 
 @dataclass(frozen=True)
