@@ -243,7 +243,7 @@ class CatalogStore:
         except NotDurable:
             raise  # that it is visible proves nothing
         except StorageUnavailable:
-            if not self._settled(version, write):
+            if not _holds(self._newest(), version, write):
                 raise  # it may still arrive
         # The version that was made, and not the newest: a caller's lease or table may be another's there by now.
         return written.catalog if self._counts(version, write) else None
@@ -262,9 +262,6 @@ class CatalogStore:
         if counted and version % _KEPT == 0:
             self._prune(newest.catalog.version)
         return counted
-
-    def _settled(self, version: int, write: str) -> bool:
-        return bool(_holds(self._newest(), version, write))
 
     def _newest(self) -> CatalogVersion:
         while True:

@@ -139,7 +139,7 @@ def prepare_home(path: Path, shipped: Path) -> DagsterHome:
     path = path.absolute()
     path.mkdir(parents=True, exist_ok=True)
     settings = path / SETTINGS
-    if not settings.exists() or _digest(settings) in _SHIPPED_BEFORE:
+    if not settings.exists() or hashlib.sha256(settings.read_bytes()).hexdigest() in _SHIPPED_BEFORE:
         shutil.copyfile(shipped, settings)
     elif (kept := settings.read_text()) != (current := with_moved_modules(kept)):
         settings.write_text(current)
@@ -156,10 +156,6 @@ def with_moved_modules(settings: str) -> str:
 def home_name(warehouse: str) -> str:
     """A directory name for the warehouse: its last part, and a hash that makes it unique."""
     return f"{warehouse.rstrip('/').rpartition('/')[2]}-{hashlib.sha256(warehouse.encode()).hexdigest()[:8]}"
-
-
-def _digest(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 # Dagster's processes: started in a session of their own, found again by their environment, and stopped, all of them.

@@ -180,6 +180,7 @@ def _definitions(
     specs = with_automation(mount, catalog, build_table_specs(mount, opened, catalog), schedules) if opened else []
     keys = [spec.key for spec in specs]
     healths = build_health_assets(mount, catalog)
+    health_keys = [key for one in healths for key in one.keys]
     surveyed = build_survey_assets(mount, surveys.places)
     watched = [*([*checks, *expected, *rejects, *healths] if checks else []), *surveyed]
     return dg.Definitions(
@@ -203,7 +204,7 @@ def _definitions(
             *build_upload_sensors(mount, catalog),
             build_catalog_sensor(mount, catalog.version),
             *([build_relay_sensor(mount)] if has_topics(catalog) else []),
-            *([build_check_sensor(mount, keys, suites), build_health_sensor(mount, _keys(healths), suites)] if checks else []),
+            *([build_check_sensor(mount, keys, suites), build_health_sensor(mount, health_keys, suites)] if checks else []),
             *([build_alert_sensor(mount, catalog.tables, hook)] if hook else []),
             *([build_check_alert_sensor(mount, watched, hook)] if hook and watched else []),
         ],
@@ -215,10 +216,6 @@ def _crowded(mount: Mount, specs: Iterable[dg.AssetSpec], catalog: Catalog) -> f
     """The tables that have too many users for partitions."""
     unpartitioned = (mount.table_of(spec.key) for spec in specs if spec.partitions_def is None)
     return frozenset(name for name in unpartitioned if name and catalog.tables[name].type != "SHARED")
-
-
-def _keys(assets: Iterable[dg.AssetsDefinition]) -> list[dg.AssetKey]:
-    return [key for asset in assets for key in asset.keys]
 
 
 def build_code_location() -> dg.Definitions:

@@ -87,7 +87,7 @@ def etag_digest(etag: str) -> int:
 def records_of(objects: Iterable[tuple[str, str]], number: int) -> Records:
     """The sorted records of objects, as (key, ETag), that an attempt took."""
     rows = [(*digest(key), etag_digest(etag), number) for key, etag in objects]
-    return _sorted(np.array(rows, RECORD))
+    return merged([np.array(rows, RECORD)])
 
 
 def merged(runs: Sequence[Records]) -> Records:
@@ -100,10 +100,6 @@ def merged(runs: Sequence[Records]) -> Records:
     last = (rows["high"][1:] != rows["high"][:-1]) | (rows["low"][1:] != rows["low"][:-1])
     newest: Records = rows[np.append(last, True)]
     return newest
-
-
-def _sorted(rows: Records) -> Records:
-    return merged([rows])
 
 
 def is_read_whole(name: RunName, objects: int) -> bool:

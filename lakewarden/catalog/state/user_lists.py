@@ -102,15 +102,12 @@ class LongList:
         return found
 
     def _lines(self, first: int, last: int) -> list[frozenset[str]]:
-        return [self._line(first + number, data) for number, data in enumerate(self._data(first, last))]
+        return [frozenset(self._names(first + number, data)) for number, data in enumerate(self._data(first, last))]
 
     def _data(self, first: int, last: int) -> list[bytes]:
         start = self.ends[first]
         data = self.store.get_range(self.key, start, self.ends[last] - start)
         return [data[one - start : other - start] for one, other in pairwise(self.ends[first : last + 1])]
-
-    def _line(self, number: int, data: bytes) -> frozenset[str]:
-        return frozenset(self._names(number, data))
 
     def _names(self, number: int, data: bytes) -> list[str]:
         try:

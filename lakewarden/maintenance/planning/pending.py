@@ -56,7 +56,11 @@ class PendingScopes(Sequence[ScopeBacklog]):
     @classmethod
     def of(cls, tables: Iterable[Table], views: Mapping[str, LogView]) -> PendingScopes:
         """Every scope with hot rows, oldest first. `views` by log id."""
-        found = [(table, views[table.log_id].counts) for table in sorted(tables, key=_label) if table.log_id in views]
+        found = [
+            (table, views[table.log_id].counts)
+            for table in sorted(tables, key=lambda table: str(table.name))
+            if table.log_id in views
+        ]
         lengths = [len(counts.rows) for _, counts in found]
         users = pa.concat_arrays([texts(()), *(counts.users for _, counts in found)])
         columns = [
@@ -162,10 +166,6 @@ def _met(policy: FlushPolicy, pending: ScopeBacklog, now: datetime) -> str | Non
     if (age := pending.age(now)) >= policy.interval:
         return f"oldest row {lasting(age)} old of interval:{policy.interval}"
     return None
-
-
-def _label(table: Table) -> str:
-    return str(table.name)
 
 
 def _joined(parts: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:

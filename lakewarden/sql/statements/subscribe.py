@@ -58,15 +58,11 @@ def read_subscribe(read: StatementReader) -> Statement:
         read._retreat(read._index - 1)
         query = read.query_up_to("OPTIONS")
     else:
-        query = exp.select("*").from_(_read_table(read))
+        ref = read.ref()
+        query = exp.select("*").from_(exp.table_(ref.name, ref.namespace, quoted=True))
         if read.word("WHERE"):
             query = query.where(read.condition())
     return Subscribe(one_table(query), _read_options(read))
-
-
-def _read_table(read: StatementReader) -> exp.Table:
-    ref = read.ref()
-    return exp.table_(ref.name, ref.namespace, quoted=True)
 
 
 def one_table(query: exp.Query) -> exp.Select:

@@ -169,8 +169,8 @@ def unwrapped(array: pa.Array[Any]) -> pa.Array[Any]:
     return array
 
 
-def _boolean(_type: ColumnType, array: pa.Array[Any]) -> pa.Array[Any]:
-    return _only(pa.types.is_boolean(array.type), array)
+def _as_it_is(is_of: Callable[[pa.DataType], bool]) -> Callable[[ColumnType, pa.Array[Any]], pa.Array[Any]]:
+    return lambda _type, array: _only(is_of(array.type), array)
 
 
 def _integer(type: ColumnType, array: pa.Array[Any]) -> pa.Array[Any]:
@@ -191,14 +191,6 @@ def _decimal(type: ColumnType, array: pa.Array[Any]) -> pa.Array[Any]:
     if pa.types.is_integer(array.type):
         array = array.cast(pa.decimal256(76, type.scale or 0))
     return _only(pa.types.is_decimal(array.type), array).cast(type.arrow)
-
-
-def _text(_type: ColumnType, array: pa.Array[Any]) -> pa.Array[Any]:
-    return _only(pa.types.is_string(array.type), array)
-
-
-def _bytes(_type: ColumnType, array: pa.Array[Any]) -> pa.Array[Any]:
-    return _only(pa.types.is_binary(array.type), array)
 
 
 def _date(type: ColumnType, array: pa.Array[Any]) -> pa.Array[Any]:
@@ -267,15 +259,15 @@ def _check_range(numbers: pa.Array[Any], low: int, high: int) -> None:
 
 
 _AT_ONCE: dict[str, Callable[[ColumnType, pa.Array[Any]], pa.Array[Any]]] = {
-    "BOOLEAN": _boolean,
+    "BOOLEAN": _as_it_is(pa.types.is_boolean),
     "SMALLINT": _integer,
     "INT": _integer,
     "BIGINT": _integer,
     "FLOAT": _floating,
     "DOUBLE": _floating,
     "DECIMAL": _decimal,
-    "TEXT": _text,
-    "BYTES": _bytes,
+    "TEXT": _as_it_is(pa.types.is_string),
+    "BYTES": _as_it_is(pa.types.is_binary),
     "DATE": _date,
     "TIMESTAMP": _timestamp,
     "TIME": _time,

@@ -38,7 +38,7 @@ def from_text(type: ColumnType, values: pa.Array[Any]) -> pa.Array[Any]:
         raise Unfit(0, values[0].as_py()) from None
 
 
-def from_bytes(type: ColumnType, values: list[object]) -> pa.Array[Any]:
+def from_bytes(type: ColumnType, values: Sequence[object]) -> pa.Array[Any]:
     """Base64. Raises as `from_text`."""
     found: list[bytes | None] = []
     for row, value in enumerate(values):
@@ -159,15 +159,11 @@ def _floating_json(type: ColumnType, values: Sequence[object]) -> pa.Array[Any]:
     return from_values(type, list(map(floating, values)))
 
 
-def _bytes_of_json(type: ColumnType, values: Sequence[object]) -> pa.Array[Any]:
-    return from_bytes(type, list(values))
-
-
 _FROM_JSON: dict[str, Callable[[ColumnType, Sequence[object]], pa.Array[Any]]] = {
     "JSON": _document,
     "FLOAT": _floating_json,
     "DOUBLE": _floating_json,
-    "BYTES": _bytes_of_json,
+    "BYTES": from_bytes,
 }
 
 
