@@ -16,7 +16,7 @@ from lakewarden.base.faults import Reach, no_faults
 from lakewarden.base.threads import at_once
 from lakewarden.catalog.report import ScopeState
 from lakewarden.catalog.target import ScopeTarget
-from lakewarden.delta.change import AT_ONCE, BatchChanges, PartitionChange, TooLarge, changes_of, fresh
+from lakewarden.delta.change import AT_ONCE, BatchChanges, PartitionChange, TooLarge, changes_of
 from lakewarden.delta.commit_log.actions import CommitChange
 from lakewarden.delta.commit_log.commits import CommitLog, is_fence
 from lakewarden.delta.commit_log.committing import Committer, TooLate, check_held, transactions_of
@@ -161,7 +161,7 @@ class ColdApply:
 
     def _written(self, rows: pa.Table, end: int) -> WrittenFiles:
         """Writes the files of the commit. If one fails, none stays."""
-        changes = self._changes(rows)
+        changes = changes_of(self.table, self._target, rows, self._large_bytes, images=self.feeds)
         files: list[NewFile] = []
         with ExitStack() as undo:
             undo.callback(lambda: open_store(self._target.location).delete(file.path for file in files))
@@ -239,11 +239,6 @@ class ColdApply:
         fenced = later[:1] and later[0] is not None and is_fence(later[0])
         if fenced or (None not in later and stamp.text() not in stamps):
             store.delete(written.paths)
-
-    def _changes(self, rows: pa.Table) -> BatchChanges:
-        if self.table is None:
-            return fresh(self._target, rows)
-        return changes_of(self.table, self._target, rows, self._large_bytes, images=self.feeds)
 
     def _commit(self, written: WrittenFiles, stamp: CommitStamp, end: int, batch: int | None, now: datetime) -> Steps[Snapshot]:
         since, new_id, reach = self._by.since, self._new_id, self._reach

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -23,7 +24,7 @@ from lakewarden.delta.parquet.schema import read_schema, rows_schema
 from lakewarden.delta.partitions import Partition, divided
 from lakewarden.delta.reading.bounds import may_hold
 from lakewarden.delta.reading.keys import BatchKeys, Keys, Numbers, SomeKeys
-from lakewarden.delta.reading.rows import newest_per_key, upserts
+from lakewarden.delta.reading.rows import upserts
 from lakewarden.delta.table import ScopeTable
 from lakewarden.log.record import OP, UPSERT
 from lakewarden.storage.open import open_store
@@ -36,6 +37,8 @@ AT_ONCE = 2
 
 _TIMES = 16
 """How many times the bytes that may be held may be read, partition by partition; above, Spark is quicker on several machines."""
+
+Flags = np.ndarray[tuple[int], np.dtype[np.bool_]]
 
 _NO_NUMBERS: Numbers = np.zeros(0, np.int64)
 
@@ -70,7 +73,7 @@ class BatchChanges:
     partitions: tuple[Partition, ...]
     of: Callable[[Partition], PartitionChange | None]
     """Computes the effect on one of them, None where there is none. Several may be computed at once."""
-    upserts: np.ndarray[tuple[int], np.dtype[np.bool_]]
+    upserts: Flags
     """Of each key of the batch, whether its newest row is one; the others are deletes."""
     coming: pa.Table
     """The newest rows of the keys that are upserts, in their order."""
@@ -95,9 +98,9 @@ class BatchChanges:
 
 
 def changes_of(
-    table: ScopeTable, target: ScopeTarget, hot: pa.Table, large_bytes: int | None, *, images: bool = False
+    table: ScopeTable | None, target: ScopeTarget, hot: pa.Table, large_bytes: int | None, *, images: bool = False
 ) -> BatchChanges:
-    """Computes the effect of `hot` (the newest schema's columns, `_seq`, `_op`) on the table.
+    """Computes the effect of `hot` (the newest schema's columns, `_seq`, `_op`) on the table, or on a scope that has none yet.
 
     Args:
         images: whether the old rows are wanted, too (`PartitionChange.before`).
@@ -106,10 +109,10 @@ def changes_of(
         TooLarge: it would have to hold files of more than `large_bytes`, or to read so many times as much.
         Unsupported: another writer changed the columns, or left deletion vectors or partitions.
     """
-    if not table.files():  # a fence of a dropped table, perhaps with its columns: nothing of it is kept
-        return fresh(target, hot)
-    table.check_partitions(target.schema)
     newest = Keys.newest(hot, target.schema.primary_key)
+    if table is None or not table.files():  # a fence of a dropped table, perhaps with its columns: nothing of it is kept
+        return _replacing(target, newest, {}, every=False)
+    table.check_partitions(target.schema)
     every = not table.keeps_files(target.schemas)
     candidates = table.files() if every else may_hold(table, newest.rows, target.schema.primary_key)
     there = by_partition(candidates)
@@ -119,34 +122,23 @@ def changes_of(
             raise TooLarge(sum(sizes))
     if candidates:
         table.check_plain()
-    return _replacing(table, target, newest, there, every=every, images=images)
-
-
-def fresh(target: ScopeTarget, hot: pa.Table) -> BatchChanges:
-    """Computes the effect of `hot` on a scope that has no table yet."""
-    newest = newest_per_key(hot, target.schema.primary_key)
-    coming = _columns(target, upserts(newest))
-    added = dict(divided(coming, target.schema.partition_by))
-
-    def of(partition: Partition) -> PartitionChange:
-        rows = added[partition]
-        return PartitionChange((), rows, rows.num_rows, _NO_NUMBERS, rows.slice(0, 0))
-
-    return BatchChanges(tuple(added), of, _upserts(newest), coming)
+    split = partial(_split, table, target, goes=every, images=images)
+    reading = {partition: [partial(split, file) for file in files] for partition, files in there.items()}
+    return _replacing(target, newest, reading, every=every)
 
 
 def _replacing(
-    table: ScopeTable, target: ScopeTarget, hot: Keys, there: Mapping[Partition, Sequence[DataFile]], *, every: bool, images: bool
+    target: ScopeTarget, hot: Keys, there: Mapping[Partition, Sequence[Callable[[SomeKeys], _Split]]], *, every: bool
 ) -> BatchChanges:
-    """Reads the candidates. `every`: replaces all of them, whether they hold a key or not."""
-    batch = BatchKeys.of(hot, [] if every else target.schema.partition_by, sum(map(len, there.values())))
-    upserted = _upserts(hot.rows)
-    added = _columns(target, hot.rows if upserted.all() else upserts(hot.rows))
+    """Reads the candidates, each by a call. `every`: replaces all of them, whether they hold a key or not."""
+    batch = BatchKeys.of(hot, [] if every or not there else target.schema.partition_by, sum(map(len, there.values())))
+    upserted: Flags = hot.rows.column(OP).to_numpy() == UPSERT
+    added = upserts(hot.rows).select(rows_schema(target.schema).names)
     coming = dict(divided(added, target.schema.partition_by))
 
     def of(partition: Partition) -> PartitionChange | None:
         keys = batch.within(partition)
-        splits = (_split(table, target, file, keys, goes=every, images=images) for file in there.get(partition, ()))
+        splits = (split(keys) for split in there.get(partition, ()))
         parts = [part for part in splits if len(part.hits) or every]
         rows = coming.get(partition, added.slice(0, 0))
         if not (parts or len(rows) or not partition):
@@ -187,15 +179,6 @@ def _split(table: ScopeTable, target: ScopeTarget, file: DataFile, some: SomeKey
     return _Split(file, hits, rows.filter(pc.is_null(places)) if len(hits) else rows, gone)
 
 
-def _upserts(rows: pa.Table) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    found: np.ndarray[tuple[int], np.dtype[np.bool_]] = rows.column(OP).to_numpy() == UPSERT
-    return found
-
-
-def _words(flags: np.ndarray[tuple[int], np.dtype[np.bool_]], word: str, other: str) -> list[str]:
+def _words(flags: Flags, word: str, other: str) -> list[str]:
     found: list[str] = np.where(flags, word, other).tolist()
     return found
-
-
-def _columns(target: ScopeTarget, rows: pa.Table) -> pa.Table:
-    return rows.select(rows_schema(target.schema).names)

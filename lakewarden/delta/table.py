@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
-from hashlib import sha256
 from types import MappingProxyType
 
 from lakewarden.base.clock import NewId, random_id
@@ -28,7 +27,7 @@ from lakewarden.delta.commit_log.version import OwnCommit
 from lakewarden.delta.features import check_features, check_grows, check_readable
 from lakewarden.delta.parquet.files import DataFile, NewFile
 from lakewarden.delta.parquet.reading import open_file
-from lakewarden.delta.parquet.schema import SEQ, SEQ_ID, delta_schema, read_schema, version_of
+from lakewarden.delta.parquet.schema import column_ids, delta_schema, read_schema, version_of
 from lakewarden.delta.replay.log_objects import LogFiles
 from lakewarden.delta.replay.log_state import PASSED_OVER, replay
 from lakewarden.delta.row_rules import RowRule, check_rows, check_understood, rules_of
@@ -119,8 +118,7 @@ class ScopeTable(TableContents):
         check_features(self.head, self.uri)
         text = commit_text(change, self.version, now, new_id())
         yield from publish(self.location, self.version + 1, text, held_still(change.stamp, since, now), reach)
-        CHAINS.was_made(self.location, self.version + 1, text, self.digest)
-        return sha256(text).hexdigest()
+        return CHAINS.was_made(self.location, self.version + 1, text, self.digest)
 
     def check_partitions(self, schema: TableSchema) -> None:
         """Checks that its files are divided as the table's are.
@@ -200,8 +198,7 @@ class ScopeTable(TableContents):
         if not rules:
             return
         assert schemas, "a commit of rows has their schema"
-        ids = {column.name: column.id for column in schemas[-1].columns} | {SEQ: SEQ_ID}
-        store, wanted = open_store(self.location), read_schema(schemas[-1])
+        store, wanted, ids = open_store(self.location), read_schema(schemas[-1]), column_ids(schemas[-1])
         parts = (open_file(store, file.path, file.partition).read(wanted, ids) for file in adds)
         check_rows(rules, schemas[-1], parts, self.uri)
 

@@ -19,7 +19,7 @@ from lakewarden.delta.commit_log.version import MOST_KEPT, Snapshot, state_of
 from lakewarden.delta.parquet.files import DataFile, LoggedName
 from lakewarden.delta.parquet.reading import open_file
 from lakewarden.delta.parquet.said_bounds import SaidEnds, bounds_of, end_of, said_ends, whole_number
-from lakewarden.delta.parquet.schema import SEQ, SEQ_ID, LiveColumn, is_ours, live_columns, reads_alike, version_of
+from lakewarden.delta.parquet.schema import SEQ, SEQ_ID, LiveColumn, column_ids, is_ours, live_columns, reads_alike, version_of
 from lakewarden.delta.parquet.stats import Bounds, Value
 from lakewarden.delta.partitions import NO_PARTITION, Partition, respelled, value_of
 from lakewarden.delta.replay.columns import all_rows
@@ -94,7 +94,7 @@ class TableContents:
 
     def column_ids(self, schemas: tuple[TableSchema, ...]) -> dict[str, int]:
         """Returns the ids of the Delta columns by name. Raises as `schema_version`."""
-        return {column.name: column.id for column in self.schema_version(schemas).columns} | {SEQ: SEQ_ID}
+        return column_ids(self.schema_version(schemas))
 
     @cached_property
     def plain(self) -> bool:
@@ -148,7 +148,7 @@ class TableContents:
 
         Raises as `schema_version` where there are any: a fence has the columns of the table that was dropped.
         """
-        return not self.has_files or (there := self.schema_version(schemas)) is schemas[-1] or reads_alike(there, schemas[-1])
+        return not self.has_files or reads_alike(self.schema_version(schemas), schemas[-1])
 
     def keeps_files(self, schemas: tuple[TableSchema, ...]) -> bool:
         """Whether a commit may bring the newest columns and leave files as they are, which lack some of them. Otherwise it has to
@@ -157,9 +157,8 @@ class TableContents:
         Raises as `named_alike`.
         """
         there = self.schema_version(schemas) if self.has_files else version_of(self.head.schema, schemas)
-        if there is None:
-            return False  # a fence of a table that had other columns
-        return there is schemas[-1] or reads_alike(there, schemas[-1])
+        # none of a fence of a table that had other columns
+        return there is not None and reads_alike(there, schemas[-1])
 
     @cached_property
     def mapping(self) -> str:

@@ -133,7 +133,7 @@ def _tasks(cold: _Snapshot, read: ScopeRead, hot: pa.Table | None, part_bytes: i
         return SharedTasks((), hot)
     if not table.plain:
         return None
-    files = files_to_read(table, read.wanted.bounds if table.named_alike(schemas) else (), schemas[-1], cold.target.buckets)
+    files = files_to_read(table, read.wanted.bounds, schemas, cold.target.buckets)
     columns = read.wanted.with_key(schemas[-1]).columns
     parts = (part for bucket in _by_bucket(files) for part in _packed(bucket, part_bytes))
     groups = tuple(FileGroup.of(table, each, schemas, columns) for each in parts)

@@ -62,8 +62,7 @@ def _apart(table: ScopeTable | None, target: ScopeTarget, wanted: ReadSelection)
     partitioned = bool(target.schema.partition_by)
     if table is None:
         return Apart(partitioned, True, 0, 0, None, target, wanted, ())
-    bounds = wanted.bounds if table.plain and table.named_alike(target.schemas) else ()
-    files = tuple(files_to_read(table, bounds, target.schema, target.buckets))
+    files = tuple(files_to_read(table, wanted.bounds if table.plain else (), target.schemas, target.buckets))
     return Apart(
         partitioned, table.plain, len(by_partition(files)), sum(file.size for file in files), table, target, wanted, files
     )

@@ -47,12 +47,14 @@ class CommitChains:
         if chain is None or (chain.version, chain.digest) != (version, digest):
             self._put(location, _Chain(version, digest, (text,)))
 
-    def was_made(self, location: Location, version: int, text: bytes, before: str) -> None:
-        """Takes the commit that this process made, directly behind the one with the digest `before`."""
+    def was_made(self, location: Location, version: int, text: bytes, before: str) -> str:
+        """Takes the commit that this process made, directly behind the one with the digest `before`; returns its own digest."""
         chain = self._chains.get(location.uri)
         follows = chain is not None and (chain.version, chain.digest) == (version - 1, before)
         texts = (*chain.texts, text) if chain is not None and follows else (text,)
-        self._put(location, _Chain(version, sha256(text).hexdigest(), texts[-_LONGEST:]))
+        chain = _Chain(version, sha256(text).hexdigest(), texts[-_LONGEST:])
+        self._put(location, chain)
+        return chain.digest
 
     def upto(self, location: Location, version: int) -> dict[str, bytes]:
         """By name, the commits of the chain that ends with this version; empty where there is none."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import datetime
-from hashlib import sha256
 from uuid import UUID
 
 from lakewarden.base.clock import NewId, random_id, to_millis
@@ -54,8 +53,7 @@ def create_table(
     change = replace(change, mode="ErrorIfExists", head=head, operation="CREATE TABLE")
     text = commit_text(change, None, now, new_id())
     yield from publish(target.location, 0, text, held_still(change.stamp, since, now), reach)
-    CHAINS.was_made(target.location, 0, text, "")
-    return OwnCommit(0, head, change.transactions, sha256(text).hexdigest())
+    return OwnCommit(0, head, change.transactions, CHAINS.was_made(target.location, 0, text, ""))
 
 
 def _configuration(target: ScopeTarget) -> dict[str, str]:

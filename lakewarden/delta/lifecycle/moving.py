@@ -11,10 +11,11 @@ import re
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from threading import Condition
+from itertools import chain
 
 from lakewarden.base.connection import Location
 from lakewarden.base.faults import Reach, no_faults
+from lakewarden.base.quantities import portions
 from lakewarden.base.threads import at_once
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.commit_log.committing import Committer, TooLate, check_held
@@ -141,17 +142,11 @@ class _Copier:
             raise TooLate(f"the move to {self._target} was ended by another process meanwhile; nothing is left of this one")
 
     def copy(self, found: Sequence[StoredObject]) -> CopiedFiles:
-        room = _Room(_IN_HAND)
-        sizes = at_once(lambda each: self._in(room, each), found)
+        sizes = chain.from_iterable(
+            at_once(lambda each: self._copy(each.key), some) for some in portions(found, lambda each: each.size, _IN_HAND)
+        )
         done = [(each.key, size) for each, size in zip(found, sizes, strict=True) if size is not None]
         return CopiedFiles(tuple(name for name, _ in done), sum(size for _, size in done))
-
-    def _in(self, room: _Room, found: StoredObject) -> int | None:
-        room.enter(found.size)
-        try:
-            return self._copy(found.key)
-        finally:
-            room.leave(found.size)
 
     def _copy(self, name: str) -> int | None:
         """Its bytes; None where it is gone. Raises `OutsideTable` at a link that leads out of the table."""
@@ -185,22 +180,3 @@ def _digest(store: ObjectStore, name: str, size: int) -> bytes:
     for start in range(0, size + 1, _PART):
         digest.update(store.get_range(name, start, min(_PART, size + 1 - start)))
     return digest.digest()
-
-
-@dataclass
-class _Room:
-    """Lets in as many bytes at once, and a larger file alone."""
-
-    bytes: int
-    _taken: int = 0
-    _changed: Condition = field(default_factory=Condition)
-
-    def enter(self, size: int) -> None:
-        with self._changed:
-            self._changed.wait_for(lambda: not self._taken or self._taken + size <= self.bytes)
-            self._taken += size
-
-    def leave(self, size: int) -> None:
-        with self._changed:
-            self._taken -= size
-            self._changed.notify_all()

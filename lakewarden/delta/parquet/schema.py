@@ -111,6 +111,11 @@ def rows_schema(schema: TableSchema) -> pa.Schema:
     return pa.schema([(field.name, field.type) for field in _every_field(schema)])
 
 
+def column_ids(schema: TableSchema) -> dict[str, int]:
+    """The ids of the Delta columns by name."""
+    return {column.name: column.id for column in schema.columns} | {SEQ: SEQ_ID}
+
+
 @lru_cache(maxsize=1024)
 def live_columns(schema_json: str) -> tuple[LiveColumn, ...]:
     """Reads a Delta schema's JSON text. A nested type is kept as its JSON: no version of ours has one."""

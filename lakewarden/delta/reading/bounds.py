@@ -159,14 +159,18 @@ _MOST_KEYS = 1_000
 """With more keys than this, few buckets would be left out."""
 
 
-def files_to_read(table: ScopeTable, bounds: Sequence[Bound], schema: TableSchema, buckets: int) -> list[DataFile]:
+def files_to_read(
+    table: ScopeTable, bounds: Sequence[Bound], schemas: tuple[TableSchema, ...], buckets: int = 1
+) -> list[DataFile]:
     """The live files that may have a row within all bounds, in their order. A file without a bucket in its name may.
 
     Args:
-        buckets: into how many files the rows of a partition are divided by the key of `schema`.
+        buckets: into how many files the rows of a partition are divided by the key of the newest schema.
     """
+    # Bounds are kept by column name: under other names they would pass over files that have the rows.
+    bounds = bounds if bounds and table.named_alike(schemas) else ()
     files = files_within(table, bounds)
-    numbers = buckets_within(schema, bounds, buckets)
+    numbers = buckets_within(schemas[-1], bounds, buckets)
     return files if numbers is None else [file for file in files if bucket_named(file.path) in {None, *numbers}]
 
 

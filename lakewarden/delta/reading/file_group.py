@@ -15,7 +15,7 @@ from lakewarden.catalog.model import TableSchema
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.parquet.files import DataFile, NewFile
 from lakewarden.delta.parquet.reading import OpenDataFile, open_file
-from lakewarden.delta.parquet.schema import SEQ, SEQ_ID, read_schema
+from lakewarden.delta.parquet.schema import column_ids, read_schema
 from lakewarden.delta.reading.column_cache import ColumnCache
 from lakewarden.delta.reading.keys import Keys
 from lakewarden.delta.table import ScopeTable
@@ -29,7 +29,6 @@ class FileGroup:
     """Files of one version of a plain table, and the columns that are wanted of them."""
 
     location: Location
-    uri: str
     scope: Scope | None
     files: tuple[DataFile, ...]
     wanted: pa.Schema
@@ -41,14 +40,13 @@ class FileGroup:
     ) -> FileGroup:
         """`columns`: names of the newest schema, and `_seq`; None for all."""
         wanted = wanted_schema(schemas[-1], None if columns is None else tuple(columns))
-        return cls(table.location, table.uri, table.scope, tuple(files), wanted, table.column_ids(schemas))
+        return cls(table.location, table.scope, tuple(files), wanted, table.column_ids(schemas))
 
     @classmethod
     def of_new(cls, target: ScopeTarget, file: NewFile) -> FileGroup:
         """A file of the newest schema that no version names yet."""
-        ids = {column.name: column.id for column in target.schema.columns} | {SEQ: SEQ_ID}
         there = DataFile(file.path, file.size, file.rows, 0, file.min_seq, file.max_seq, file.schema_version, file.partition)
-        return cls(target.location, target.uri, None, (there,), wanted_schema(target.schema, None), ids)
+        return cls(target.location, None, (there,), wanted_schema(target.schema, None), column_ids(target.schema))
 
     @property
     def bytes(self) -> int:
@@ -74,7 +72,7 @@ class FileGroup:
             if cache is None:
                 parts.append(opened().read(self.wanted, self.column_ids))
             else:
-                parts.append(cache.rows(self.uri, file, self.wanted, self.column_ids, opened))
+                parts.append(cache.rows(self.location.uri, file, self.wanted, self.column_ids, opened))
         return pa.concat_tables(parts) if parts else self.empty()
 
     def with_keys(self, keys: Keys) -> pa.Table:
@@ -93,7 +91,7 @@ class FileGroup:
         """Raises Corrupt: the file is missing or unreadable, or says that its rows are another scope's."""
         opened = open_file(store, file.path, file.partition)
         if self.scope is not None and opened.footer.of_another(self.scope):
-            raise Corrupt(f"{self.uri}/{file.path} holds rows of another scope than {self.scope}: it was copied there")
+            raise Corrupt(f"{self.location.uri}/{file.path} holds rows of another scope than {self.scope}: it was copied there")
         return opened
 
 

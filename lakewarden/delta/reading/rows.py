@@ -53,13 +53,13 @@ def read_rows(
     """
     if not table.plain:
         return scanned_rows(table, schemas, columns)
-    if files := _files_to_read(table, schemas, bounds, buckets):
+    if files := files_to_read(table, bounds, schemas, buckets):
         return read_files(table, files, schemas, columns, cache)
     return empty_rows(schemas[-1]) if columns is None else empty_rows(schemas[-1]).select(columns)
 
 
 def scanned_rows(table: ScopeTable, schemas: tuple[TableSchema, ...], columns: Sequence[str] | None) -> pa.Table:
-    """As `read_rows`, but always through deltalake's own reader, and of whole files."""
+    """As `read_rows`, but always by the table's own columns, and of whole files."""
     ids = table.column_ids(schemas)
     wanted = wanted_schema(schemas[-1], None if columns is None else tuple(columns))
     return fitted(table.scan(), wanted, {id_: name for name, id_ in ids.items()}, table.uri)
@@ -72,7 +72,7 @@ def read_keyed(
     if not (table.plain and table.files()):
         rows = read_rows(table, schemas, None, bounds, None, buckets)
         return rows.filter(pc.is_valid(keys.places(rows)))
-    return FileGroup.of(table, _files_to_read(table, schemas, bounds, buckets), schemas).with_keys(keys)
+    return FileGroup.of(table, files_to_read(table, bounds, schemas, buckets), schemas).with_keys(keys)
 
 
 def read_parts(
@@ -82,14 +82,8 @@ def read_parts(
     if not table.plain:
         yield read_rows(table, schemas, columns, bounds)
         return
-    files = _files_to_read(table, schemas, bounds)
+    files = files_to_read(table, bounds, schemas)
     yield from (each.read() for each in FileGroup.of(table, files, schemas, columns).singly())
-
-
-def _files_to_read(
-    table: ScopeTable, schemas: tuple[TableSchema, ...], bounds: Sequence[Bound], buckets: int = 1
-) -> list[DataFile]:
-    return files_to_read(table, bounds if table.named_alike(schemas) else (), schemas[-1], buckets)
 
 
 def read_files(
@@ -103,16 +97,9 @@ def read_files(
     return FileGroup.of(table, files, schemas, columns).read(cache)
 
 
-def newest_per_key(hot: pa.Table, primary_key: Sequence[str]) -> pa.Table:
-    """Of rows with `_seq`, the newest of each key. `_seq` is one row's own within a scope."""
-    return Keys.newest(hot, primary_key).rows
-
-
 def merged(cold: pa.Table, hot: pa.Table, primary_key: Sequence[str]) -> pa.Table:
     """What a reader sees: the newest hot row of each key before any cold one; tombstones hide."""
-    newest = Keys.newest(hot, primary_key)
-    survivors = cold.filter(pc.is_null(newest.places(cold)))
-    return pa.concat_tables([survivors, upserts(newest.rows).select(cold.column_names).cast(cold.schema)])
+    return pa.concat_tables(merged_parts([cold], hot, primary_key))
 
 
 def merged_parts(cold: Iterable[pa.Table], hot: pa.Table, primary_key: Sequence[str]) -> Iterator[pa.Table]:

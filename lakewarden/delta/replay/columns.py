@@ -170,8 +170,6 @@ def _schema(text: str | None) -> _Struct:
 
 
 def _fields(struct: _Struct, mode: str, depth: int) -> Iterator[DeltaColumn]:
-    if depth > _DEEPEST:
-        raise Unsupported(f"a column of the table is nested deeper than {_DEEPEST} levels")
     for field in struct.fields:
         kind, parts = _type(field.type, field.name, mode, depth)
         metadata = field.metadata or {}
@@ -181,6 +179,8 @@ def _fields(struct: _Struct, mode: str, depth: int) -> Iterator[DeltaColumn]:
 
 
 def _type(said: Any, name: str, mode: str, depth: int) -> tuple[pa.DataType, tuple[DeltaColumn, ...]]:
+    if depth > _DEEPEST:
+        raise Unsupported(f"a column of the table is nested deeper than {_DEEPEST} levels")
     match said:
         case str() if (plain := plain_type(said)) is not None:
             return plain, ()
@@ -201,8 +201,6 @@ def _type(said: Any, name: str, mode: str, depth: int) -> tuple[pa.DataType, tup
 
 
 def _element(name: str, said: Any, nullable: bool, mode: str, depth: int) -> DeltaColumn:
-    if depth > _DEEPEST:
-        raise Unsupported(f"a column of the table is nested deeper than {_DEEPEST} levels")
     kind, parts = _type(said, name, mode, depth + 1)
     return DeltaColumn(name, kind, nullable, name, None, parts)
 

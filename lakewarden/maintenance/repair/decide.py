@@ -13,7 +13,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakewarden.delta.reading.rows import matches, newest_per_key, upserts
+from lakewarden.delta.reading.keys import Keys
+from lakewarden.delta.reading.rows import matches, upserts
 from lakewarden.log.position import NOTHING
 from lakewarden.log.record import OP, SEQ, UPSERT
 
@@ -47,7 +48,7 @@ def decide(base: pa.Table, found: pa.Table, primary_key: Sequence[str], doubt_up
     strangers, own = _split(base, pc.is_null(base.column(SEQ)))
     every = pa.concat_tables([_as_found(own), found.select([*base.column_names, OP, SURVIVED])])
     # Over all sources at once: a tombstone in the log hides a row of a file.
-    newest = newest_per_key(_distinct(every), primary_key)
+    newest = Keys.newest(_distinct(every), primary_key).rows
     live = upserts(newest)
     unseen = strangers.filter(pc.invert(matches(strangers, newest, primary_key))) if len(newest) else strangers
     if doubt_upto == NOTHING:

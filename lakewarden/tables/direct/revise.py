@@ -82,8 +82,7 @@ class Revise:
 
     def _files(self, table: ScopeTable, target: ScopeTarget) -> list[DataFile]:
         meant = self._meant({file.partition for file in table.files()})
-        # Bounds are kept by column name: under other names they would pass over files that have the rows.
-        files = files_to_read(table, self._bounds if table.named_alike(target.schemas) else (), target.schema, target.buckets)
+        files = files_to_read(table, self._bounds, target.schemas, target.buckets)
         return [file for file in files if file.partition in meant]
 
     def stands(self, draft: Draft, since: Between, table: ScopeTable, target: ScopeTarget) -> bool:
