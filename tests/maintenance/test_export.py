@@ -17,7 +17,8 @@ from deltalake import DeltaTable
 
 from lakewarden import Column, Lakehouse
 from lakewarden.base.connection import Location
-from lakewarden.delta.reading.foreign import ForeignTable
+from lakewarden.delta.reading.foreign import open_foreign
+from lakewarden.delta.replay.columns import all_rows
 from lakewarden.delta.replay.log_state import replay
 from lakewarden.errors import BeingErased, Conflict, Corrupt, InUse, InvalidArgument, LakewardenError, NotFound
 from lakewarden.maintenance.export.procedure import export
@@ -210,12 +211,12 @@ def test_what_readers_need_of_other_writers_comes_along(lake: Lakehouse, tmp_pat
     features = protocol("deletionVectors", "v2Checkpoint")
     actions = [features, remove(str(file)), add(str(file), vector=said)]
     (scope / "_delta_log" / f"{version:020d}.json").write_text("\n".join(map(json.dumps, actions)))
-    rows = ForeignTable.open(Location(str(scope))).rows()
+    rows = all_rows(open_foreign(Location(str(scope))))
     _as_sidecar(scope, version, features)
     lake.export("ann", str(tmp_path / "out"))
-    copied = ForeignTable.open(Location(str(tmp_path / "out" / "chat" / "notes")))
-    assert copied.state.checkpoint is not None
-    assert copied.rows().equals(rows)
+    copied = open_foreign(Location(str(tmp_path / "out" / "chat" / "notes")))
+    assert copied.checkpoint is not None
+    assert all_rows(copied).equals(rows)
     assert 0 < rows.num_rows < 2
 
 

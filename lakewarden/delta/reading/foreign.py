@@ -6,65 +6,40 @@ Nothing is written, and nothing outside of the table's own directory is read (`d
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime
-from functools import cache, cached_property, partial
+from functools import cache, partial
 from itertools import accumulate
-
-import pyarrow as pa
 
 from lakewarden.base.clock import from_millis, to_millis
 from lakewarden.base.connection import Location
 from lakewarden.delta.features import check_readable
 from lakewarden.delta.past import AsOf
 from lakewarden.delta.replay.actions import read_commit
-from lakewarden.delta.replay.columns import DeltaColumns, all_rows, row_parts
 from lakewarden.delta.replay.log_objects import LOG, MOST_COMMIT, LogFiles, LogObjects, commit_name
 from lakewarden.delta.replay.log_state import LogState, replay
 from lakewarden.errors import Corrupt, NotFound
 from lakewarden.storage.open import open_store
 
 
-@dataclass(frozen=True)
-class ForeignTable:
-    """One version of a table of any writer; made by `open`."""
+def open_foreign(location: Location, as_of: AsOf | None = None) -> LogState:
+    """Opens the newest version, or that of the past; `delta.replay.columns` reads its rows.
 
-    state: LogState
-
-    @classmethod
-    def open(cls, location: Location, as_of: AsOf | None = None) -> ForeignTable:
-        """Opens the newest version, or that of the past.
-
-        Raises:
-            NotFound: there is no Delta table, or no such version.
-            Corrupt: its log is damaged.
-            Unsupported: it has a feature or a type of column that is not read, or its log is larger than is read.
-            OutsideTable: its log leads out of the table's own directory.
-        """
-        version = None if as_of is None else as_of.version
-        if as_of is not None and as_of.moment is not None:
-            version = version_at(location, as_of.moment)
-        state = replay(location, version)
-        if state is None and LogObjects(location).files().newest is not None:
-            raise Corrupt(f"torn-commit: {location.uri} has no whole commit, which is one JSON object a line")
-        if state is None:
-            raise NotFound(f"there is no Delta table at {location.uri}")
-        check_readable(state)
-        return cls(state)
-
-    @cached_property
-    def schema(self) -> pa.Schema:
-        """Raises as `DeltaColumns.of`."""
-        return DeltaColumns.of(self.state.metadata).schema
-
-    def parts(self, names: Sequence[str] | None = None) -> Iterator[pa.Table]:
-        """The rows, some at a time. Arguments and errors as of `row_parts`."""
-        return row_parts(self.state, names)
-
-    def rows(self, names: Sequence[str] | None = None) -> pa.Table:
-        """All rows. Arguments and errors as of `row_parts`."""
-        return all_rows(self.state, names)
+    Raises:
+        NotFound: there is no Delta table, or no such version.
+        Corrupt: its log is damaged.
+        Unsupported: it has a feature or a type of column that is not read, or its log is larger than is read.
+        OutsideTable: its log leads out of the table's own directory.
+    """
+    version = None if as_of is None else as_of.version
+    if as_of is not None and as_of.moment is not None:
+        version = version_at(location, as_of.moment)
+    state = replay(location, version)
+    if state is None and LogObjects(location).files().newest is not None:
+        raise Corrupt(f"torn-commit: {location.uri} has no whole commit, which is one JSON object a line")
+    if state is None:
+        raise NotFound(f"there is no Delta table at {location.uri}")
+    check_readable(state)
+    return state
 
 
 def version_at(location: Location, moment: datetime) -> int:

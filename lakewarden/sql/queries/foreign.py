@@ -36,12 +36,13 @@ class ForeignRelation:
     """Those that the query may need, in lower case; None for all."""
 
     def rows(self) -> pa.Table:
-        """Raises as `ForeignTable.open` and `ForeignTable.rows`."""
-        from lakewarden.delta.reading.foreign import ForeignTable  # imports Delta, which a query without tables does not need
+        """Raises as `open_foreign` and `all_rows`."""
+        from lakewarden.delta.reading.foreign import open_foreign  # imports Delta, which a query without tables does not need
+        from lakewarden.delta.replay.columns import DeltaColumns, all_rows
 
-        table = ForeignTable.open(self.location, self.as_of)
-        names = [name for name in table.schema.names if self.columns is None or name.lower() in self.columns]
-        return table.rows(names or table.schema.names[:1])
+        state = open_foreign(self.location, self.as_of)
+        there = DeltaColumns.of(state.metadata).schema.names
+        return all_rows(state, [name for name in there if self.columns is None or name.lower() in self.columns] or there[:1])
 
 
 def taken_apart(context: Context, query: Tree) -> tuple[Tree, dict[str, ForeignRelation]]:

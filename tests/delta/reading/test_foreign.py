@@ -22,8 +22,9 @@ from lakewarden.base.connection import Location
 from lakewarden.delta.examination.second_opinion import _vectors_differ
 from lakewarden.delta.features import FEATURES, OPERATIONS, features_of, in_use, route
 from lakewarden.delta.past import AsOf
-from lakewarden.delta.reading.foreign import ForeignTable, version_at
+from lakewarden.delta.reading.foreign import open_foreign, version_at
 from lakewarden.delta.replay.actions import Protocol
+from lakewarden.delta.replay.columns import DeltaColumns, all_rows
 from lakewarden.delta.replay.log_objects import LogObjects
 from lakewarden.delta.replay.log_state import replay
 from lakewarden.errors import Corrupt, InvalidArgument, LakewardenError, NotFound, Unsupported
@@ -34,7 +35,7 @@ SHARED = Path(os.environ.get("LAKEWARDEN_FOREIGN", Path(__file__).parents[4] / "
 
 
 def rows(table: HandWritten, names: list[str] | None = None) -> dict[str, list[Any]]:
-    return ForeignTable.open(table.location).rows(names).to_pydict()
+    return all_rows(open_foreign(table.location), names).to_pydict()
 
 
 def field(name: str, kind: object, **said: object) -> Json:
@@ -59,7 +60,7 @@ def test_a_table_of_delta_rs_with_partitions_of_every_type(tmp_path: Path) -> No
     }
     made = pa.table({**values, "id": [1, 2]})
     write_deltalake(tmp_path / "t", made, partition_by=[*values])
-    found = ForeignTable.open(Location(str(tmp_path / "t"))).rows().sort_by("id")
+    found = all_rows(open_foreign(Location(str(tmp_path / "t")))).sort_by("id")
     assert found.to_pydict() == made.to_pydict()
     assert found.schema.types == made.schema.types
 
@@ -99,7 +100,7 @@ def test_partitions_of_years_that_have_no_four_digits(table: HandWritten, kind: 
     text, micros = (said, 0) if kind == "date" else (f"{said.removeprefix('+')} 01:59:59.25", 7_199_250_000)
     fields = [field("p", kind), field("id", "long")]
     table.begin(table.file("a.parquet", [1], partition={"p": text}), fields=fields, partition_by=["p"])
-    found = ForeignTable.open(table.location).rows().column("p")
+    found = all_rows(open_foreign(table.location)).column("p")
     assert found.cast(pa.timestamp("us")).cast(pa.int64()).to_pylist() == [days * 86_400_000_000 + micros]
 
 
@@ -169,9 +170,9 @@ def test_types_that_were_widened(table: HandWritten) -> None:
         fields=[field(name, kind) for name, kind in zip(narrow, kinds, strict=True)],
         features=("typeWidening", "timestampNtz"),
     )
-    found = ForeignTable.open(table.location)
-    assert found.rows().schema == found.schema
-    assert found.rows().to_pydict() == {
+    found = open_foreign(table.location)
+    assert all_rows(found).schema == DeltaColumns.of(found.metadata).schema
+    assert all_rows(found).to_pydict() == {
         "i": [1],
         "l": [2],
         "d": [1.5],
@@ -229,13 +230,13 @@ def test_a_type_that_is_not_read_is_refused_by_name(table: HandWritten, kind: st
 def test_a_feature_that_is_not_read_is_refused_by_name(table: HandWritten, name: str) -> None:
     table.begin(table.file("a.parquet", [1]), features=(name,))
     with pytest.raises(Unsupported, match=name):
-        ForeignTable.open(table.location)
+        open_foreign(table.location)
 
 
 def test_a_version_of_the_protocol_above_those_known_is_refused(table: HandWritten) -> None:
     table.commit(0, {"protocol": {"minReaderVersion": 4, "minWriterVersion": 7}}, metadata())
     with pytest.raises(Unsupported, match="reader version 4"):
-        ForeignTable.open(table.location)
+        open_foreign(table.location)
 
 
 @pytest.mark.parametrize("type_", ["array", "map", "struct"])
@@ -299,7 +300,7 @@ def test_versions_and_moments_of_the_past(table: HandWritten) -> None:
         os.utime(table.log / f"{version:020d}.json", (when, when))
 
     def newest(as_of: AsOf | None) -> int:
-        return max(map(int, ForeignTable.open(table.location, as_of).rows().column("id").to_pylist()))  # type: ignore[arg-type]
+        return max(map(int, all_rows(open_foreign(table.location, as_of)).column("id").to_pylist()))  # type: ignore[arg-type]
 
     assert newest(None) == 3
     assert newest(AsOf.of(version=1)) == 1
@@ -340,7 +341,7 @@ def test_values_of_other_json_types_are_read_as_delta_rs_reads_them(
 def test_a_value_that_is_no_scalar_is_named(table: HandWritten, said: Any) -> None:
     table.begin(table.file("a.parquet", [1], partition={"n": said}))
     with pytest.raises(Corrupt, match="not as Delta's protocol has it"):
-        ForeignTable.open(table.location)
+        open_foreign(table.location)
 
 
 @pytest.mark.parametrize(
@@ -394,7 +395,7 @@ def test_a_moment_in_a_long_log_is_searched(table: HandWritten, monkeypatch: pyt
 
 def test_a_place_without_a_table(tmp_path: Path) -> None:
     with pytest.raises(NotFound, match="no Delta table"):
-        ForeignTable.open(Location(str(tmp_path)))
+        open_foreign(Location(str(tmp_path)))
 
 
 @pytest.mark.parametrize("text", ["", '{"protocol": {"minRea', "{}\n{", json.dumps({"protocol": {}}, indent=2)])
@@ -402,7 +403,7 @@ def test_a_log_without_a_whole_commit_is_no_place_without_a_table(table: HandWri
     """A commit is one action a line: Spark reads no other, and neither do we."""
     (table.log / f"{0:020d}.json").write_text(text)
     with pytest.raises(Corrupt, match=f"torn-commit: {table.location.uri} has no whole commit"):
-        ForeignTable.open(table.location)
+        open_foreign(table.location)
 
 
 def test_a_file_that_is_gone_or_garbled_is_named(table: HandWritten) -> None:
@@ -455,7 +456,7 @@ def _theirs(path: Path, version: int | None = None) -> DeltaTable | None:
 
 def _ends_by_name(path: Path) -> None:
     with suppress(LakewardenError):
-        ForeignTable.open(Location(str(path))).rows()
+        all_rows(open_foreign(Location(str(path))))
 
 
 def _difference(path: Path, theirs: DeltaTable) -> str:
@@ -491,7 +492,7 @@ def _rows_differ(path: Path, theirs: DeltaTable) -> str:
     except Exception:  # noqa: BLE001  # files that are missing, and types that it does not read
         return ""
     try:
-        ours = ForeignTable.open(Location(str(path)), AsOf.of(version=theirs.version())).rows()
+        ours = all_rows(open_foreign(Location(str(path)), AsOf.of(version=theirs.version())))
     except LakewardenError as error:
         return "" if "VARIANT" in error.message else error.message
     return "" if _bag(read.select(ours.column_names)) == _bag(ours) else "rows"

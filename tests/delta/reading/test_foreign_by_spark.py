@@ -9,7 +9,8 @@ import pyarrow as pa
 import pytest
 
 from lakewarden.base.connection import Location
-from lakewarden.delta.reading.foreign import ForeignTable
+from lakewarden.delta.reading.foreign import open_foreign
+from lakewarden.delta.replay.columns import all_rows
 from lakewarden.delta.replay.log_state import LogState, replay
 from lakewarden.delta.replay.paths import key_of, root_of
 from lakewarden.errors import Unsupported
@@ -65,7 +66,7 @@ def _domains(snapshot: Any) -> dict[str, str]:
 def _rows_differ(spark: SparkSession, path: str) -> str:
     name = path.rpartition("/")[2]
     try:
-        ours = ForeignTable.open(Location(path)).rows()
+        ours = all_rows(open_foreign(Location(path)))
     except Unsupported as error:
         return "" if _UNREAD.get(name, "?") in error.message else error.message
     if name in _UNREAD:

@@ -12,8 +12,9 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from lakewarden.delta.parquet.reading import open_file
-from lakewarden.delta.reading.foreign import ForeignTable
+from lakewarden.delta.reading.foreign import open_foreign
 from lakewarden.delta.reading.history import entries_below
+from lakewarden.delta.replay.columns import all_rows
 from lakewarden.delta.replay.paths import OutsideTable
 from lakewarden.delta.timeline import walk
 from lakewarden.storage.open import open_store
@@ -57,22 +58,22 @@ SPELLINGS: dict[str, Callable[[Path], str]] = {
 def test_a_file_outside_is_refused_by_name(table: HandWritten, spelling: str) -> None:
     inside = table.file("a.parquet", [1])
     table.begin(inside, add(SPELLINGS[spelling](table.path.parent)))
-    found = ForeignTable.open(table.location)
+    found = open_foreign(table.location)
     with pytest.raises(OutsideTable, match="outside-path"):
-        found.rows()
+        all_rows(found)
 
 
 def test_a_link_that_leads_out_is_refused_and_one_that_stays_is_not(table: HandWritten) -> None:
     inside = table.file("a.parquet", [1])
     (table.path / "b.parquet").symlink_to(table.path / "a.parquet")
     table.begin(inside, add("b.parquet"))
-    assert ForeignTable.open(table.location).rows().to_pydict() == {"id": [1, 1]}
+    assert all_rows(open_foreign(table.location)).to_pydict() == {"id": [1, 1]}
     (table.path / "c.parquet").symlink_to(table.path.parent / "other" / "secret.parquet")
     (table.path / "d").symlink_to(table.path.parent / "other")
     for path in ("c.parquet", "d/secret.parquet"):
         table.commit(1, add(path))
         with pytest.raises(OutsideTable, match="symbolic link"):
-            ForeignTable.open(table.location).rows()
+            all_rows(open_foreign(table.location))
 
 
 def test_a_commit_that_is_a_link_out_of_the_table_is_refused(table: HandWritten) -> None:
@@ -80,7 +81,7 @@ def test_a_commit_that_is_a_link_out_of_the_table_is_refused(table: HandWritten)
     other.begin(add("x"))
     (table.log / f"{0:020d}.json").symlink_to(other.log / f"{0:020d}.json")
     with pytest.raises(OutsideTable, match="symbolic link"):
-        ForeignTable.open(table.location)
+        open_foreign(table.location)
 
 
 def test_older_commits_that_are_links_out_of_the_table_are_refused(table: HandWritten) -> None:
@@ -109,7 +110,7 @@ def test_a_vector_outside_is_refused_by_name(table: HandWritten, kind: str) -> N
     vector = {"storageType": storage, "pathOrInlineDv": path, "offset": 1, "sizeInBytes": size, "cardinality": 1}
     table.begin(table.file("a.parquet", [1, 2], vector=vector), features=("deletionVectors",))
     with pytest.raises(OutsideTable, match="outside-path"):
-        ForeignTable.open(table.location).rows()
+        all_rows(open_foreign(table.location))
 
 
 def test_a_vector_of_type_p_inside_is_read(table: HandWritten) -> None:
@@ -117,7 +118,7 @@ def test_a_vector_of_type_p_inside_is_read(table: HandWritten) -> None:
     path = f"file://{table.path}/v.bin"
     vector = {"storageType": "p", "pathOrInlineDv": path, "offset": 1, "sizeInBytes": size, "cardinality": 1}
     table.begin(table.file("a.parquet", [1, 2], vector=vector), features=("deletionVectors",))
-    assert ForeignTable.open(table.location).rows().to_pydict() == {"id": [2]}
+    assert all_rows(open_foreign(table.location)).to_pydict() == {"id": [2]}
 
 
 @pytest.mark.parametrize("path", ["../../../other/s.parquet", "file:///other/s.parquet", "%2e%2e/x", "/other/s.parquet"])
@@ -126,35 +127,35 @@ def test_a_sidecar_outside_is_refused_by_name(table: HandWritten, path: str) -> 
     name = table.log / f"{3:020d}.checkpoint.80a083e8-7026-4e79-81be-64bd76c43a11.json"
     name.write_text("\n".join(map(json.dumps, lines)))
     with pytest.raises(OutsideTable, match="outside-path"):
-        ForeignTable.open(table.location)
+        open_foreign(table.location)
 
 
 def test_an_absolute_path_inside_is_read(table: HandWritten) -> None:
     table.file("p=1/a b.parquet", [1])
     table.file("c.parquet", [2])
     table.begin(add(f"file://{table.path}/p%3D1/a%20b.parquet"), add(f"{table.path}/c.parquet"))
-    assert ForeignTable.open(table.location).rows().sort_by("id").column("id").to_pylist() == [1, 2]
+    assert all_rows(open_foreign(table.location)).sort_by("id").column("id").to_pylist() == [1, 2]
 
 
 @pytest.mark.parametrize("path", ["./a.parquet", "p=1/./b.parquet", ".hidden/..c/...d.parquet"])
 def test_a_step_that_stays_where_it_is_leads_nowhere(table: HandWritten, path: str) -> None:
     table.file(path, [1])
     table.begin(add(path))
-    assert ForeignTable.open(table.location).rows().to_pydict() == {"id": [1]}
+    assert all_rows(open_foreign(table.location)).to_pydict() == {"id": [1]}
 
 
 @pytest.mark.parametrize("path", ["%2E/a.parquet", "p=1/%252e/b.parquet"])
 def test_a_step_that_is_escaped_is_refused_by_name(table: HandWritten, path: str) -> None:
     table.begin(add(path))
     with pytest.raises(OutsideTable, match="outside-path"):
-        ForeignTable.open(table.location).rows()
+        all_rows(open_foreign(table.location))
 
 
 @pytest.mark.parametrize("value", ["/", "..", "../..", "%2e%2e", "%252525252525", "file:///x", "", ".", "a//b"])
 def test_a_value_of_a_partition_is_no_step(table: HandWritten, value: str) -> None:
     made = pa.table({"p": [value], "id": [1]})
     write_deltalake(table.path, made, partition_by=["p"])
-    assert ForeignTable.open(table.location).rows().to_pydict() == {"p": [value or None], "id": [1]}
+    assert all_rows(open_foreign(table.location)).to_pydict() == {"p": [value or None], "id": [1]}
 
 
 def test_a_table_of_our_own_has_the_same_border(table: HandWritten) -> None:

@@ -13,8 +13,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakewarden.delta.reading.foreign import ForeignTable
+from lakewarden.delta.reading.foreign import open_foreign
 from lakewarden.delta.replay import checkpoints, log_objects
+from lakewarden.delta.replay.columns import all_rows
 from lakewarden.delta.replay.log_state import replay
 from lakewarden.delta.replay.parquet_footer import longest_dictionary
 from lakewarden.errors import Corrupt, LakewardenError, Unsupported
@@ -106,7 +107,7 @@ def test_it_is_refused_by_name(tmp_path: Path, case: str) -> None:
     table = HandWritten(tmp_path / "t")
     make(table)
     with pytest.raises(LakewardenError, match=says):
-        ForeignTable.open(table.location).rows()
+        all_rows(open_foreign(table.location))
 
 
 _READ = """
@@ -154,7 +155,7 @@ def test_a_long_value_in_a_dictionary_is_seen_in_the_footer(tmp_path: Path, monk
 def test_deep_statistics_hurt_nobody_who_does_not_read_them(tmp_path: Path) -> None:
     table = HandWritten(tmp_path / "t")
     _deep_stats(table)
-    assert ForeignTable.open(table.location).rows().num_rows == 1
+    assert all_rows(open_foreign(table.location)).num_rows == 1
 
 
 def test_all_that_is_read_is_bounded_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
