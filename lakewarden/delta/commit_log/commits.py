@@ -69,8 +69,8 @@ class CommitLog:
         """
         actions = read_commit(version, read_object(self._store, commit_name(version), MOST_COMMIT)).actions
         found = (action.add or action.remove for action in actions)
-        values = {tuple(sorted(file.partition_values.items())) for file in found if file is not None and file.partition_values}
-        return frozenset(tuple((name, dict(one).get(name) or None) for name in columns) for one in values)
+        values = (file.partition_values for file in found if file is not None and file.partition_values)
+        return frozenset(tuple((name, each.get(name) or None) for name in columns) for each in values)
 
     def has(self, version: int) -> bool:
         return self._store.has(commit_name(version))

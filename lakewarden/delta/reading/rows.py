@@ -59,7 +59,7 @@ def read_rows(
 
 
 def scanned_rows(table: ScopeTable, schemas: tuple[TableSchema, ...], columns: Sequence[str] | None) -> pa.Table:
-    """As `read_rows`, but always by the table's own columns, and of whole files."""
+    """As `read_rows`, but always by `ScopeTable.scan`, and of whole files."""
     ids = table.column_ids(schemas)
     wanted = wanted_schema(schemas[-1], None if columns is None else tuple(columns))
     return fitted(table.scan(), wanted, {id_: name for name, id_ in ids.items()}, table.uri)

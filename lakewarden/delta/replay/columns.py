@@ -115,25 +115,24 @@ class DeltaColumns:
         names = (_found(column, file) for column in self.every if column not in self.partition)
         return [name for name in names if name is not None]
 
-    def rows(self, file: pa.Table, count: int, partition: Mapping[str, str | None]) -> pa.Table:
+    def rows(self, file: pa.Table, partition: Mapping[str, str | None]) -> pa.Table:
         """The columns of a file's rows.
 
         Args:
             file: at least what `stored` names.
-            count: how many rows there are.
             partition: its values as the log has them.
 
         Raises:
             Corrupt: a value is not of its column's type.
         """
-        return pa.Table.from_arrays([self._column(column, file, count, partition) for column in self.every], schema=self.schema)
+        return pa.Table.from_arrays([self._column(column, file, partition) for column in self.every], schema=self.schema)
 
-    def _column(self, column: DeltaColumn, file: pa.Table, count: int, partition: Mapping[str, str | None]) -> Stored:
+    def _column(self, column: DeltaColumn, file: pa.Table, partition: Mapping[str, str | None]) -> Stored:
         if column in self.partition:
-            return _of_partition(partition.get(column.stored), count, column)
+            return _of_partition(partition.get(column.stored), file.num_rows, column)
         name = _found(column, file.schema)
         if name is None:
-            return _absent(count, column.type)
+            return _absent(file.num_rows, column.type)
         try:
             return _shaped(_whole(file.column(name)), column)
         except (pa.ArrowException, ValueError) as error:
@@ -297,8 +296,8 @@ class LiveFile:
     vector: Vector | None
 
 
-def row_parts(state: LogState, names: Sequence[str] | None = None) -> Iterator[pa.Table]:
-    """The rows, some at a time. `names` of columns; None for all.
+def all_rows(state: LogState, names: Sequence[str] | None = None) -> pa.Table:
+    """All rows. `names` of columns; None for all.
 
     Raises:
         InvalidArgument: there is no such column.
@@ -306,20 +305,11 @@ def row_parts(state: LogState, names: Sequence[str] | None = None) -> Iterator[p
         Unsupported: a column has a type that is not read.
         OutsideTable: a file or a vector is not in the table's own directory.
     """
-    columns = _columns(state, names)
-    store = open_store(state.location)
-    for file in _files(state):
-        yield from _rows(file, columns, store, state.location)
-
-
-def all_rows(state: LogState, names: Sequence[str] | None = None) -> pa.Table:
-    """All rows. Raises as `row_parts`."""
-    return pa.concat_tables([_columns(state, names).schema.empty_table(), *row_parts(state, names)])
-
-
-def _columns(state: LogState, names: Sequence[str] | None) -> DeltaColumns:
-    columns = DeltaColumns.of(state.metadata)
-    return columns if names is None else columns.only(names)
+    columns, store = DeltaColumns.of(state.metadata), open_store(state.location)
+    if names is not None:
+        columns = columns.only(names)
+    parts = (part for file in _files(state) for part in _rows(file, columns, store, state.location))
+    return pa.concat_tables([columns.schema.empty_table(), *parts])
 
 
 def _files(state: LogState) -> Iterator[LiveFile]:
@@ -344,7 +334,7 @@ def _rows(file: LiveFile, columns: DeltaColumns, store: ObjectStore, location: L
     for number in range(metadata.num_row_groups):
         with file_errors(file.key):
             found = parquet.read_row_group(number, stored, use_threads=False)
-        rows = columns.rows(found, found.num_rows, file.partition)
+        rows = columns.rows(found, file.partition)
         yield rows if mask is None else rows.filter(pa.array(~mask[first : first + found.num_rows]))
         first += found.num_rows
 
