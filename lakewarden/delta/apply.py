@@ -246,7 +246,7 @@ class ColdApply:
         if self.table is None:
             first = CommitChange(stamp, transactions, adds=written.files)
             made = yield from create_table(self._target, first, since=since, now=now, new_id=new_id, reach=reach)
-            return first_snapshot(made, written.files, self._target.app_id, now)
+            return first_snapshot(made, self._target.app_id)
         change = CommitChange(
             stamp,
             transactions,
@@ -264,7 +264,7 @@ class ColdApply:
             new_id=new_id,
             reach=reach,
         )
-        return self.table.snapshot(self._target.app_id).after(made, written.files, written.replaced, now)
+        return self.table.snapshot(self._target.app_id).after(made)
 
 
 def _first_and_last(rows: pa.Table) -> tuple[int | None, int | None]:

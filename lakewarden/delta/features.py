@@ -279,13 +279,6 @@ def check_readable(state: LogState) -> None:
         raise Unsupported(f"{state.location.uri} is not read: {found.reason}")
 
 
-def _not_kept(head: TableHead) -> Iterator[str]:
-    for name in sorted(head.features):
-        if name not in _BY_NAME or not _BY_NAME[name].kept:
-            yield name
-    yield from _unknown_versions(head.reader, head.writer)
-
-
 def _unknown_versions(reader: int, writer: int) -> Iterator[str]:
     if not 1 <= reader <= MOST_READER:
         yield f"reader version {reader}"
@@ -315,7 +308,8 @@ def check_features(head: TableHead, where: str) -> None:
     Raises:
         Unsupported: the table has a feature that a commit of ours would not keep.
     """
-    if foreign := [*_not_kept(head)]:
+    foreign = [name for name in sorted(head.features) if name not in _BY_NAME or not _BY_NAME[name].kept]
+    if foreign := [*foreign, *_unknown_versions(head.reader, head.writer)]:
         raise Unsupported(
             f"{where} has table features of another writer that our commits would not keep: {', '.join(foreign)}."
             " It is read as it is, and nothing is committed to it until that writer drops them (ALTER TABLE … DROP FEATURE)"

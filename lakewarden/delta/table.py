@@ -108,7 +108,7 @@ class ScopeTable(TableContents):
         digest = yield from self._commit(change, since, now, new_id, reach)
         version = self.version + 1
         self._checkpoint(version)
-        return OwnCommit(version, head, change.transactions, digest)
+        return OwnCommit(version, change, now, digest)
 
     def _commit(
         self, change: CommitChange, since: datetime, now: datetime, new_id: NewId = random_id, reach: Reach = no_faults

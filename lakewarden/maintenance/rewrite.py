@@ -209,7 +209,7 @@ def _commit(rewrite: Rewrite, table: ScopeTable, now: datetime, reach: Reach) ->
     change = CommitChange(rewrite.stamp, adds=rewrite.outputs, removes=rewrite.inputs, data_change=False)
     made = yield from table.commit(change, since=rewrite.since, now=now, reach=reach)
     reach("after-commit")
-    snapshot = table.snapshot(rewrite.target.app_id).after(made, rewrite.outputs, rewrite.inputs, now)
+    snapshot = table.snapshot(rewrite.target.app_id).after(made)
     return _finish(rewrite, snapshot, now, reach)
 
 

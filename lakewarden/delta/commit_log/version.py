@@ -8,7 +8,7 @@ from datetime import datetime
 
 from lakewarden.base.clock import to_millis
 from lakewarden.catalog.report import ScopeState
-from lakewarden.delta.commit_log.actions import TableHead
+from lakewarden.delta.commit_log.actions import CommitChange, TableHead
 from lakewarden.delta.commit_log.committing import BATCH_APP, SWEPT
 from lakewarden.delta.parquet.files import DataFile, NewFile
 
@@ -21,10 +21,9 @@ class OwnCommit:
     """What a commit of ours made."""
 
     version: int
-    head: TableHead
-    """What the table says of itself from then on."""
-    transactions: Mapping[str, int]
-    """Those of this commit: version by application id."""
+    change: CommitChange
+    at: datetime
+    """What it says of the age of its files."""
     digest: str
     """SHA-256 of its text."""
 
@@ -62,18 +61,19 @@ class Snapshot:
         """Includes rows that other writers deleted by deletion vectors."""
         return state_of(self.version, self.files, self.watermark)
 
-    def after(self, made: OwnCommit, adds: Sequence[NewFile], removes: Sequence[DataFile], now: datetime) -> Snapshot:
-        """Returns the version that a commit with these files made. `now` is what the commit says of their age."""
-        gone = {file.path for file in removes}
+    def after(self, made: OwnCommit) -> Snapshot:
+        """Returns the version that a commit on top of this one made."""
+        change = made.change
+        gone = {file.path for file in change.removes}
         kept = self.files if not gone else tuple(file for file in self.files if file.path not in gone)
         stats = None if self.stats is None else {path: text for path, text in self.stats.items() if path not in gone}
         return replace(
             self,
             version=made.version,
-            head=made.head,
-            files=(*kept, *(live(file, now) for file in adds)),
-            stats=None if stats is None else stats | {file.path: file.stats for file in adds},
-            transactions={**self.transactions, **made.transactions},
+            head=change.head or self.head,
+            files=(*kept, *(live(file, made.at) for file in change.adds)),
+            stats=None if stats is None else stats | {file.path: file.stats for file in change.adds},
+            transactions={**self.transactions, **change.transactions},
             digest=made.digest,
         )
 
@@ -100,10 +100,11 @@ def _layout(files: Sequence[DataFile]) -> tuple[tuple[int, int], ...]:
     return tuple((-1 if file.rows is None else file.rows, file.size) for file in newest_first)
 
 
-def first_snapshot(made: OwnCommit, adds: Sequence[NewFile], app_id: str, now: datetime) -> Snapshot:
+def first_snapshot(made: OwnCommit, app_id: str) -> Snapshot:
     """Returns version 0 of a new table."""
+    assert made.change.head is not None, "the first commit says what the table is"
     none: dict[str, int | None] = {app_id: None, BATCH_APP: None, SWEPT: None}
-    return Snapshot(-1, made.head, (), {}, app_id, none, "").after(made, adds, (), now)
+    return Snapshot(-1, made.change.head, (), {}, app_id, none, "").after(made)
 
 
 def live(file: NewFile, now: datetime) -> DataFile:

@@ -67,11 +67,11 @@ def _begin(table: ScopeTable | None, target: ScopeTarget, by: Committer) -> Step
     stamp = CommitStamp(by.job_id, CREATE, app_id=target.app_id, user=target.scope.user)
     if table is None:
         made = yield from create_table(target, CommitChange(stamp), since=by.since, now=now)
-        write_manifest(target, first_snapshot(made, (), target.app_id, now), now=now)
+        write_manifest(target, first_snapshot(made, target.app_id), now=now)
         return
     named = owner_property(target) | feed_to_set(table, target)
     made = yield from table.commit(CommitChange(stamp), since=by.since, now=now, schemas=target.schemas, properties=named)
-    write_manifest(target, table.snapshot(target.app_id).after(made, (), (), now), now=now)
+    write_manifest(target, table.snapshot(target.app_id).after(made), now=now)
 
 
 def _to_widen(table: ScopeTable, target: ScopeTarget) -> TableSchema | None:
@@ -87,4 +87,4 @@ def _widen(table: ScopeTable, there: TableSchema, target: ScopeTarget, by: Commi
     added = ", ".join(column.name for column in target.schema.columns if column.id not in known)
     stamp = CommitStamp(by.job_id, ADD_COLUMNS, {"columns": added}, app_id=target.app_id, user=target.scope.user)
     made = yield from table.commit(CommitChange(stamp, operation=ADD_COLUMNS), since=by.since, now=now, schemas=target.schemas)
-    write_manifest(target, table.snapshot(target.app_id).after(made, (), (), now), now=now)
+    write_manifest(target, table.snapshot(target.app_id).after(made), now=now)

@@ -53,7 +53,7 @@ def create_table(
     change = replace(change, mode="ErrorIfExists", head=head, operation="CREATE TABLE")
     text = commit_text(change, None, now, new_id())
     yield from publish(target.location, 0, text, held_still(change.stamp, since, now), reach)
-    return OwnCommit(0, head, change.transactions, CHAINS.was_made(target.location, 0, text, ""))
+    return OwnCommit(0, change, now, CHAINS.was_made(target.location, 0, text, ""))
 
 
 def _configuration(target: ScopeTarget) -> dict[str, str]:

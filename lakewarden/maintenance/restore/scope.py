@@ -160,7 +160,7 @@ def run_restore(
         discard(plan.target, (file for file in adds if file.path not in returning))
         raise
     reach("after-commit")
-    snapshot = table.snapshot(plan.target.app_id).after(made, adds, plan.removes, now)
+    snapshot = table.snapshot(plan.target.app_id).after(made)
     write_manifest(plan.target, snapshot, now=now)
     reach("after-manifest")
     return plan.done(snapshot.state, metrics, _names(adds, plan.removes), clock())

@@ -288,7 +288,7 @@ def _commit_end(plan: VacuumWork, job_id: str, clock: Clock, reach: Reach) -> St
         except Conflict:
             continue
         reach("after-end")
-        snapshot = table.snapshot(plan.target.app_id).after(made, (), (), now)
+        snapshot = table.snapshot(plan.target.app_id).after(made)
         write_manifest(plan.target, snapshot, now=now)
         return snapshot
     raise Conflict(f"the vacuum of {plan.target.scope} deleted its files, but others kept committing before its end was recorded")

@@ -123,7 +123,7 @@ def _commit(warehouse: Warehouse, target: ScopeTarget, job_id: str) -> None:
             made = alone(table.commit(CommitChange(stamp, data_change=False), since=looked, now=now))
         except Conflict:
             continue
-        write_manifest(target, table.snapshot(target.app_id).after(made, (), (), now), now=now)
+        write_manifest(target, table.snapshot(target.app_id).after(made), now=now)
         return
     raise Conflict(f"{target.scope}: no commit could be made behind its direct writes that went quiet; try again")
 

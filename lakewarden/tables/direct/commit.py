@@ -22,7 +22,7 @@ from lakewarden.delta.lifecycle.freezing import check_not_frozen
 from lakewarden.delta.manifest import write_manifest
 from lakewarden.delta.parquet.files import INSERT, NewFile
 from lakewarden.delta.reading.file_group import FileGroup
-from lakewarden.delta.scope import feed_to_set, has_feed, open_scope, properties_to_set
+from lakewarden.delta.scope import has_feed, open_scope, properties_to_set
 from lakewarden.delta.table import ScopeTable, check_whole
 from lakewarden.delta.timeline import walk
 from lakewarden.errors import Conflict, ConstraintViolation
@@ -209,7 +209,6 @@ class DirectCommit:
         if table is not None and table.is_swept:
             raise Conflict(f"the remains of an earlier table at {self._target.location} are being removed; try again")
         if table is not None:
-            feed_to_set(table, self._target)  # refused before anything may be named, as what follows
             table.check_takes_rows(self._target.schema)
         # Behind the open: a drop or a move that this look does not see begins later, and its own commit makes ours lose.
         self._still()
@@ -264,7 +263,7 @@ class DirectCommit:
         if table is None:
             first = CommitChange(stamp, transactions_of(once, direct=position), adds=adds)
             made = yield from create_table(target, first, since=self._by.since, now=now, reach=self._reach)
-            snapshot = first_snapshot(made, adds, target.app_id, now)
+            snapshot = first_snapshot(made, target.app_id)
         else:
             position = max(position, table.watermark(DIRECT_APP) or 0)  # who took a position earlier may commit later
             change = CommitChange(
@@ -283,7 +282,7 @@ class DirectCommit:
                 properties=properties_to_set(table, target),
                 reach=self._reach,
             )
-            snapshot = table.snapshot(target.app_id).after(made, adds, draft.removes, now)
+            snapshot = table.snapshot(target.app_id).after(made)
         self._reach("direct:committed")
         # A crash before it leaves an older one, and what is kept is compared before it is used
         # (docs/decisions/0033-snapshots-without-opening.md).
