@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -28,6 +28,7 @@ from obstore.exceptions import (
 
 from lakewarden.base.clock import NewId, random_id
 from lakewarden.base.connection import Location
+from lakewarden.base.threads import COMPUTING
 from lakewarden.errors import AccessRefused, LakewardenError, NoBucket, StorageRefused, StorageUnavailable
 from lakewarden.storage.clients import OUTAGES, Clients, failure_of
 from lakewarden.storage.meter import PAGE, Kind, count, counting
@@ -157,9 +158,8 @@ class RemoteObjects(ObjectStore):
         raise AlreadyThere(creation.key)
 
     def _creation_id(self, creation: _Creation) -> str | None:
-        with self._missing(creation.key):
-            self._count("HEAD", creation.key)
-            found = self._done("read", creation.key, lambda client: obstore.get(client, creation.path, options={"head": True}))
+        self._count("HEAD", creation.key)
+        found = self._read(creation.key, lambda client: obstore.get(client, creation.path, options={"head": True}))
         kept = found.attributes.get(_ID)
         return None if kept is None else str(kept)
 
@@ -190,8 +190,7 @@ class RemoteObjects(ObjectStore):
         def whole(client: Client) -> bytes:
             return self._counting("GET", key, len, lambda: bytes(obstore.get(client, path).bytes()))
 
-        with self._missing(key):
-            return self._done("read", key, whole)
+        return self._read(key, whole)
 
     def get_dated(self, key: str) -> tuple[bytes, datetime]:
         path = self._path(key)
@@ -203,8 +202,7 @@ class RemoteObjects(ObjectStore):
 
             return self._counting("GET", key, lambda found: len(found[0]), read)
 
-        with self._missing(key):
-            return self._done("read", key, dated)
+        return self._read(key, dated)
 
     def get_range(self, key: str, start: int, length: int) -> bytes:
         path = self._path(key)
@@ -212,8 +210,9 @@ class RemoteObjects(ObjectStore):
         def part(client: Client) -> bytes:
             try:
                 if length > 0:
-                    read = partial(obstore.get_range, client, path, start=start, length=length)
-                    return self._counting("GET", key, len, lambda: bytes(read()))
+                    return self._counting(
+                        "GET", key, len, lambda: bytes(obstore.get_range(client, path, start=start, length=length))
+                    )
                 self._count("HEAD", key)
                 obstore.head(client, path)
             except BaseError as error:
@@ -222,8 +221,7 @@ class RemoteObjects(ObjectStore):
                     raise
             return b""  # stores refuse a range that starts at the object's end
 
-        with self._missing(key):
-            return self._done("read", key, part)
+        return self._read(key, part)
 
     def keys_after(self, prefix: str, key: str, following: Iterable[str] = ()) -> Sequence[str]:  # fewer requests
         """One page, where few are greater."""
@@ -293,10 +291,8 @@ class RemoteObjects(ObjectStore):
             FileNotFoundError: as the client does.
             StorageUnavailable, StorageRefused: the store failed.
         """
-        if retries:
-            with self._requesting(action, key):
-                return self._answer(action, key, do, sending, retries)
-        return self._answer(action, key, do, sending, retries)
+        with self._requesting(action, key) if retries else nullcontext(), COMPUTING.let_go():
+            return self._answer(action, key, do, sending, retries)
 
     def _answer(self, action: str, key: str, do: Callable[[Client], T], sending: int, retries: int) -> T:
         # Before the request: a renewal by another thread meanwhile must not be followed by a second one.
@@ -327,10 +323,10 @@ class RemoteObjects(ObjectStore):
     def _no_bucket(self, action: str, key: str) -> NoBucket:
         return NoBucket(f"cannot {action} {key or '/'} in {self._uri}: there is no bucket {self._bucket!r}")
 
-    @contextmanager
-    def _missing(self, key: str) -> Iterator[None]:
+    def _read(self, key: str, do: Callable[[Client], T]) -> T:
+        """As `_done`; raises Missing where there is no such object."""
         try:
-            yield
+            return self._done("read", key, do)
         except FileNotFoundError as error:
             known = failure_of(str(error))
             if known is not None and known.error is NoBucket:  # whatever else the text says

@@ -260,8 +260,7 @@ class RemoteSource(RemoteObjects, ObjectSource):
         def head(client: Client) -> obstore.ObjectMeta:
             return self._counting("HEAD", key, lambda _: 0, lambda: obstore.head(client, path))
 
-        with self._missing(key):
-            return _object_of_bucket(key, self._done("read", key, head))
+        return _object_of_bucket(key, self._read(key, head))
 
     def open(self, uploaded: SourceObject) -> BinaryIO:
         return open_ranges(uploaded.size, partial(self.read, uploaded))
@@ -284,8 +283,7 @@ class RemoteSource(RemoteObjects, ObjectSource):
             except PreconditionError:
                 raise ObjectChanged(uploaded.key) from None
 
-        with self._missing(uploaded.key):
-            return self._done("read", uploaded.key, pinned)
+        return self._read(uploaded.key, pinned)
 
 
 class _Pages:

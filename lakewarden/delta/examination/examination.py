@@ -141,6 +141,8 @@ def _look(
     if checksum is not None and checksum.state is not None:
         notes = [*_of_names(listing), *of_pointer(pointer, listing, None)]
         return _with_files(_Look(listed, listing, checksum.state, tuple(notes), (), None))
+    if not log.on_disk:
+        log.read_ahead(listing.replayed)
     found = LogWalk(log, listing.log_files).newest()
     notes = [*_of_names(listing), *found.notes]
     if found.state is not None:

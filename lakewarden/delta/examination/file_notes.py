@@ -17,7 +17,7 @@ import msgspec
 import pyarrow as pa
 
 from lakewarden.base.connection import Location
-from lakewarden.base.threads import Threads
+from lakewarden.base.threads import COMPUTING, Threads
 from lakewarden.delta.examination.listing import ListedFiles
 from lakewarden.delta.parquet.reading import read_footer
 from lakewarden.delta.parquet.said_bounds import said_ends, whole_number
@@ -330,7 +330,7 @@ def of_contents(state: LogState, listed: ListedFiles) -> Iterator[Note]:
     """Reads the footer of each live file that has the size of the log, and its vector: a request or two, and one."""
     store = open_store(state.location)
     wrong: dict[str, list[str]] = {}
-    with Threads(_AT_ONCE) as threads:
+    with COMPUTING.let_go(), Threads(_AT_ONCE) as threads:
         for batch in state.files.to_batches(max_chunksize=_BATCH):
             table = pa.Table.from_batches([batch])
             sizes = listed.sizes_of(table.column("key")).to_pylist()

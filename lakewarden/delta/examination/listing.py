@@ -6,12 +6,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
+from itertools import chain, takewhile
 from typing import Any
 
 import pyarrow as pa
 
 from lakewarden.delta.replay.live_files import pc
-from lakewarden.delta.replay.log_objects import LOG, LogFiles
+from lakewarden.delta.replay.log_objects import LOG, CheckpointFiles, LogFiles
 from lakewarden.storage.objects import StoredObject
 
 MOST_LOG_OBJECTS = 2_000_000
@@ -56,6 +57,14 @@ class TableListing:
         """All else."""
         keys, sizes, _ = self._beside
         return ListedFiles(pa.array(keys, pa.string()), pa.array(sizes, pa.int64()))
+
+    @property
+    def replayed(self) -> list[StoredObject]:
+        """The objects that lead to the newest version, as far as they are there: a checkpoint, and the commits behind it."""
+        files = self.log_files
+        start = files.checkpoints[0] if files.checkpoints else CheckpointFiles(-1, ())
+        names = chain(start.names, (name for _, name in files.behind(start.version, files.newest or 0)))
+        return [self.log[name] for name in takewhile(self.log.__contains__, names)]
 
     def with_log(self, objects: Iterable[StoredObject]) -> TableListing:
         """The same with another listing of the log."""

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import cast
 
 from lakewarden.base.connection import Location
 from lakewarden.base.setting_sections import MaintenanceSettings, PricesSettings
+from lakewarden.base.threads import COMPUTING
 from lakewarden.delta.examination.examination import Examination, examine
 from lakewarden.delta.examination.kept_log import KeptLog
 from lakewarden.delta.examination.kinds import DamageKind
@@ -40,8 +42,10 @@ def survey_table(location: Location, found: FoundTable, options: SurveyOptions, 
             raise Unsupported(f"{location.uri} has {found.left_out:,} objects: {most}")
         if found.refused:
             raise Unsupported(f"the log of {location.uri} cannot be read: {found.refused}")
-        seen = examine(location, found.listing, found.store, deep=options.deep, kept=kept)
-        return _survey(location, found, seen, options)
+        # reading a disk does not let go of it
+        with COMPUTING.held() if local_path(location.uri) is None else nullcontext():
+            seen = examine(location, found.listing, found.store, deep=options.deep, kept=kept)
+            return _survey(location, found, seen, options)
     except LakewardenError as error:
         return _unreadable(location, found, f"{error.code}: {error.message}")
     except Exception as error:  # noqa: BLE001  # a log that any writer wrote must not end the survey of all other tables
