@@ -41,6 +41,7 @@ from lakewarden.delta.examination.log_notes import (
 from lakewarden.delta.examination.newest_version import LogWalk, NewestVersion, torn_compactions
 from lakewarden.delta.examination.version_checksum import read_checksum
 from lakewarden.delta.features import asked_wrongly, features_of, unknown_features
+from lakewarden.delta.replay.live_files import whole
 from lakewarden.delta.replay.log_objects import LAST_CHECKPOINT, LOG
 from lakewarden.delta.replay.log_state import LogState, Note
 from lakewarden.errors import Unsupported
@@ -175,8 +176,9 @@ def _with_files(look: _Look) -> _Look:
     odd, every = list[SuspectObject](), [*look.notes]
     if state is not None:
         vectors, needed = of_vectors(state)
-        odd += suspects(state, listed, needed)
-        every += [*of_live(state, listed), *vectors, *of_schema(state.metadata), *of_features(state)]
+        sizes = listed.sizes_of(whole(state.files, "key"))
+        odd += suspects(state, listed, sizes, needed)
+        every += [*of_live(state, sizes), *vectors, *of_schema(state.metadata), *of_features(state)]
         every += (Note("unknown-feature", name) for name in unknown_features(state.protocol))
         every += (Note("unknown-feature", said) for said in asked_wrongly(state))
         every += (Note("unknown-action", name) for name in sorted(state.unknown))

@@ -23,7 +23,7 @@ from lakewarden.delta.parquet.reading import read_footer
 from lakewarden.delta.parquet.said_bounds import said_ends, whole_number
 from lakewarden.delta.replay.actions import Metadata, Vector
 from lakewarden.delta.replay.columns import plain_type
-from lakewarden.delta.replay.live_files import NO_FILES, pc, vectors_of, whole
+from lakewarden.delta.replay.live_files import NO_FILES, matching, pc, vectors_of, whole
 from lakewarden.delta.replay.log_state import LogState, Note
 from lakewarden.delta.replay.paths import PLAIN, OutsideTable, check_inside
 from lakewarden.delta.replay.vectors import bitmap_of, mask_of, vector_key
@@ -82,18 +82,22 @@ class SuspectObject:
         return self.kind, self.key
 
 
-def suspects(state: LogState, listed: ListedFiles, needed: Mapping[str, int]) -> Iterator[SuspectObject]:
-    """Files and vectors that are missing by the listing, or have another size. `needed`: as of `of_vectors`."""
-    yield from _files(state, listed)
+def suspects(state: LogState, listed: ListedFiles, sizes: Any, needed: Mapping[str, int]) -> Iterator[SuspectObject]:
+    """Files and vectors that are missing by the listing, or have another size.
+
+    Args:
+        sizes: of the live files, by the listing.
+        needed: as of `of_vectors`.
+    """
+    yield from _files(state, listed, sizes)
     there = listed.sizes_of(pa.array(needed, pa.string())).to_pylist() if needed else []
     for (key, least), found in zip(needed.items(), there, strict=True):
         if found is None or found < least:
             yield SuspectObject("vector-gone" if found is None else "vector-short", key, key, least, None, found)
 
 
-def _files(state: LogState, listed: ListedFiles) -> Iterator[SuspectObject]:
+def _files(state: LogState, listed: ListedFiles, there: Any) -> Iterator[SuspectObject]:
     keys, paths, said = (whole(state.files, name) for name in ("key", "path", "size"))
-    there = listed.sizes_of(keys)
     if there.null_count:  # some writers do not escape the names of their objects
         there = pc.coalesce(there, listed.sizes_of(paths))
     if not there.null_count and there.equals(said):
@@ -126,10 +130,10 @@ def _said(suspect: SuspectObject) -> str:
     return f"{suspect.key} has {suspect.found} bytes instead of {suspect.least} at least"
 
 
-def of_live(state: LogState, listed: ListedFiles) -> Iterator[Note]:
-    """Live files that contradict each other, their own paths or the table's directory."""
+def of_live(state: LogState, sizes: Any) -> Iterator[Note]:
+    """Live files that contradict each other, their own paths or the table's directory. `sizes`: as of `suspects`."""
     yield from _duplicates(whole(state.files, "key"))
-    yield from _outside(state, listed)
+    yield from _outside(state, sizes)
     if state.metadata.partition_columns and state.files.num_rows and not no_columns(state.metadata):
         yield from _odd_values(state)
 
@@ -144,9 +148,9 @@ def _duplicates(keys: Any) -> Iterator[Note]:
     yield Note("duplicate-live-path", f"{first['values']} is live {first['counts']} times, with different vectors{more}")
 
 
-def _outside(state: LogState, listed: ListedFiles) -> Iterator[Note]:
+def _outside(state: LogState, there: Any) -> Iterator[Note]:
     keys, paths = whole(state.files, "key"), whole(state.files, "path")
-    plain, there = pc.match_substring_regex(keys, PLAIN), listed.sizes_of(keys)
+    plain = matching(keys, PLAIN)
     if plain.true_count == len(keys) and not there.null_count:
         return
     places = pc.indices_nonzero(pc.or_(pc.invert(plain), pc.is_null(there)))  # behind a link that leads out, nothing is listed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
@@ -11,20 +12,21 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakewarden.delta.replay.live_files import pc
+from lakewarden.delta.replay.live_files import matching, pc
 from lakewarden.delta.replay.log_objects import LOG, CheckpointFiles, LogFiles
 from lakewarden.storage.objects import StoredObject
 
 MOST_LOG_OBJECTS = 2_000_000
 """Names in one log: some gigabyte of memory. Delta removes old commits long before."""
 
-_DATA = r"^(?:(?:[^._/][^/]*|_[^/]*=[^/]*)?/)*(?:[^._/][^/]*|_[^/]*=[^/]*)\.parquet$"
-"""No part of which is hidden, as `_HIDDEN` has it."""
+_DATA = re.compile(r"(?:(?:[^._/][^/]*|_[^/=]*=[^/]*)?/)*(?:[^._/][^/]*|_[^/=]*=[^/]*)\.parquet")
+"""No part of which is hidden, as `_OTHER` has it."""
 
-_VECTOR = r"(?:^|/)deletion_vector_[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\.bin$"
-_CHANGES = r"^_change_data/.*\.parquet$"
-_HIDDEN = r"(?:^|/)(?:\.|_[^/=]*(?:/|$))"
-"""A part that begins with a dot, or with an underscore unless it is a partition, as `_col=1` is: no reader looks there."""
+_OTHER = re.compile(
+    r"(?:[\s\S]*/)?(?:deletion_vector_[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\.bin|(?:\.|_[^/=]*/)[\s\S]*|_[^/=]*)"
+)
+"""Deletion vectors, and what is hidden: a part of it begins with a dot, or with an underscore unless it is a partition, as
+`_col=1` is. No reader looks there, but for files of changes, in `_change_data`."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +90,7 @@ class ListedFiles:
     @cached_property
     def is_data(self) -> Any:
         """Which are data files by their names."""
-        return pc.match_substring_regex(self.keys, _DATA)
+        return matching(self.keys, _DATA)
 
     @cached_property
     def alien(self) -> int:
@@ -96,7 +98,7 @@ class ListedFiles:
         if self.is_data.true_count == len(self.keys):
             return 0
         rest = self.keys.filter(pc.invert(self.is_data))
-        return len(rest) - int(pc.match_substring_regex(rest, f"{_VECTOR}|{_CHANGES}|{_HIDDEN}").true_count)
+        return len(rest) - int(matching(rest, _OTHER).true_count)
 
     def sizes_of(self, keys: Any) -> Any:
         """The size of each; null where it was not listed."""

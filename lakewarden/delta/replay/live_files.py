@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Sequence
 from typing import Any
 
@@ -64,6 +65,14 @@ def whole(files: pa.Table, name: str) -> Any:
     `indices_nonzero` does where it is handed one that is cut at all."""
     column = files.column(name)
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
+def matching(texts: Any, pattern: re.Pattern[str]) -> Any:
+    """Which of the texts the pattern matches as a whole; it has to be one that RE2 reads likewise. Arrow compiles it for each
+    call, which takes as long as to look at hundreds of texts in Python."""
+    if len(texts) > _FEW:
+        return pc.match_substring_regex(texts, f"^(?:{pattern.pattern})$")
+    return pa.array([pattern.fullmatch(each) is not None for each in texts.to_pylist()], pa.bool_())
 
 
 def said_columns(names: Collection[str]) -> list[str]:
@@ -144,7 +153,7 @@ def _keyed(columns: dict[str, pa.Array[Any]], root: str) -> pa.Table:
 
 
 def _keys(paths: pa.Array[Any], root: str) -> pa.Array[Any]:
-    if len(paths) > _FEW and pc.all(pc.match_substring_regex(paths, PLAIN)).as_py() is not False:
+    if len(paths) > _FEW and pc.all(matching(paths, PLAIN)).as_py() is not False:
         return paths
     return pa.array([key_of(str(path), root) for path in paths.to_pylist()], pa.string())
 

@@ -19,8 +19,7 @@ _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 _FILE = re.compile(r"file:/+(?:localhost/)?", re.IGNORECASE)
 _S3 = re.compile(r"s3[an]://", re.IGNORECASE)
 _PART = r"(?:\.{0,2}[A-Za-z0-9_=-]|\.{3})[A-Za-z0-9_=.-]*"
-_PLAIN = re.compile(rf"{_PART}(?:/{_PART})*")
-PLAIN = rf"^{_PLAIN.pattern}$"
+PLAIN = re.compile(rf"{_PART}(?:/{_PART})*")
 """Of a path with one spelling, which is its key: no part of it is a step, as `.` and `..` are."""
 
 _LONGEST = 4096
@@ -36,7 +35,7 @@ def key_of(path: str, root: str) -> str:
     Args:
         root: the table's own place, as `root_of` returns it.
     """
-    if _PLAIN.fullmatch(path):
+    if PLAIN.fullmatch(path):
         return path
     path = "/".join(part for part in path.split("/") if part != ".")  # RFC 3986, "Remove Dot Segments"
     if not (_URI.match(path) or path.startswith("/")):
@@ -72,7 +71,7 @@ def check_inside(key: str, path: str, table: str) -> str:
     Raises:
         OutsideTable: it leads out of the table's directory: in this spelling, where it is escaped more than once, or by a link.
     """
-    if not _PLAIN.fullmatch(key):
+    if not PLAIN.fullmatch(key):
         _check_spellings(key, path, table)
     root = local_path(table)
     if root is not None:
