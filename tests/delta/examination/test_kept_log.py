@@ -12,13 +12,14 @@ from deltalake import DeltaTable
 
 from lakewarden.base.connection import Location
 from lakewarden.delta.examination import kept_log
-from lakewarden.delta.examination.kept_log import KeptLog, texts_of
+from lakewarden.delta.examination.kept_log import KeptLog, KnownLogObjects, texts_of
 from lakewarden.delta.examination.listing import TableListing
 from lakewarden.delta.replay.log_objects import LAST_CHECKPOINT, LOG
 from lakewarden.maintenance.survey.listing import FoundTable
 from lakewarden.maintenance.survey.table_survey import TableSurvey
 from lakewarden.maintenance.survey.verdict import SurveyOptions, survey_table
 from lakewarden.storage.local import LocalObjects
+from lakewarden.storage.objects import Missing, StoredObject
 from tests.delta.examination.damaged import DAMAGES, Damage, log, whole, with_checksum
 from tests.delta.hand_written import HandWritten
 
@@ -165,3 +166,36 @@ def test_no_statistics_and_no_settings_of_a_write_are_kept(table: HandWritten) -
     looks.look()
     assert [text for text in texts_of(looks.kept) if "ann" in text] == ["ann/5.parquet"]
     assert '{"numRecords":1}' in [text.replace(" ", "") for text in texts_of(looks.kept)]
+
+
+def test_what_was_read_ahead_is_asked_for_once_and_what_grew_or_is_gone_again(table: HandWritten) -> None:
+    _of_commits(table, 4)
+    store = Bucket(table.path)
+    listed = [each for each in store.list(LOG) if each.key.endswith(".json")]
+    grown = log(1).encode() + b" " * (1 << 20)
+    (table.path / log(1)).write_bytes(grown)
+    (table.path / log(2)).unlink()
+    objects = KnownLogObjects(Location(HERE), store, None)
+    objects.read_ahead(listed)
+    assert objects.read(log(1), 2 << 20) == grown
+    with pytest.raises(Missing):
+        objects.read(log(2), 2 << 20)
+    for version in (0, 3):
+        assert objects.read(log(version), 2 << 20) == (table.path / log(version)).read_bytes()
+    assert Counter(store.asked) == {log(0): 1, log(1): 2, log(2): 2, log(3): 1}
+
+
+def test_large_objects_are_not_read_ahead(table: HandWritten) -> None:
+    _of_commits(table, 4)
+    store = Bucket(table.path)
+    objects = KnownLogObjects(Location(HERE), store, None)
+    objects.read_ahead([StoredObject(log(version), 600_000, each.modified) for version, each in enumerate(store.list(LOG)[:2])])
+    assert store.asked == []
+
+
+def test_a_log_with_a_gap_is_read_ahead_up_to_it(table: HandWritten) -> None:
+    """However far above it the newest version is."""
+    _of_commits(table, 4)
+    (table.path / log(3)).rename(table.path / log(2**62))
+    listing = TableListing.of(Bucket(table.path).list(""))
+    assert [each.key for each in listing.replayed] == [log(0), log(1), log(2)]
