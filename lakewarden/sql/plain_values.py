@@ -1,8 +1,16 @@
-"""The rows of an INSERT of VALUES, and which of their values need no DuckDB: they call nothing, and name nothing."""
+"""The rows of an INSERT of VALUES, and which of their values need no DuckDB: they call nothing, and name nothing. And literals
+that are no values, in every statement."""
 
 from __future__ import annotations
 
+import math
+import re
+from contextlib import suppress
+from decimal import Decimal
+
 from sqlglot import exp
+
+from lakewarden.errors import ConstraintViolation, InvalidArgument
 
 # The functions of the session and of the time, as sqlglot's trees name them.
 MOMENTS = frozenset({"NOW", "CURRENT_TIMESTAMP", "GET_CURRENT_TIMESTAMP", "TRANSACTION_TIMESTAMP"})
@@ -75,3 +83,45 @@ def is_default(value: exp.Expr) -> bool:
     """Whether the node is the keyword DEFAULT, which sqlglot parses as a variable or a column."""
     bare = isinstance(value, exp.Column) and not value.table and isinstance(value.this, exp.Identifier) and not value.this.quoted
     return (bare or isinstance(value, exp.Var)) and value.name.upper() == "DEFAULT"
+
+
+# Literals that DuckDB refuses without a word of where they stand, or takes for other values.
+_BASE64 = re.compile(r"(?:[A-Za-z0-9+/=]{4})*", re.ASCII)
+_SAFE = 300
+"""The most digits that a number in DOUBLE's range has on either side of the point."""
+
+
+def number_of(text: str, column: str = "") -> int | Decimal:
+    """The value of a number as it is written, exactly. `column` is the one that it is for, if any.
+
+    Raises:
+        ConstraintViolation: it is out of DOUBLE's range, where DuckDB would read infinity or zero.
+        ValueError: it is not a decimal number.
+    """
+    wide = float(text)
+    if math.isinf(wide) or (wide == 0 and any(digit in "123456789" for digit in text.lower().partition("e")[0])):
+        ends = "up to 1.7976931348623157e308, and down to 4.9e-324"
+        raise ConstraintViolation(f"{_place(column)}{text[:40]} is out of DOUBLE's range, which is 64 bits: {ends}")
+    whole = text.lstrip("-").isdigit() and not (text.startswith("-") and not wide)  # those have no minus zero
+    return int(text) if whole else Decimal(text)
+
+
+def check_literals(query: exp.Expr, column: str = "") -> None:
+    """Checks what the query has, or the value of a column.
+
+    Raises:
+        ConstraintViolation: a number is out of DOUBLE's range.
+        InvalidArgument: the value of the column is text that is not base64.
+    """
+    value = query.unnest()
+    if column and isinstance(value, exp.FromBase64) and value.this.is_string and not _BASE64.fullmatch(value.name):
+        form = "four characters for each three bytes, as in 'AQI='"
+        raise InvalidArgument(f"{_place(column)}FROM_BASE64 takes {form}, and not {value.name[:40]!r}")
+    for literal in query.find_all(exp.Literal):
+        if not literal.is_string and (len(text := str(literal.this)) > _SAFE or "e" in text.lower()):
+            with suppress(ValueError):  # hexadecimal digits and the like
+                number_of(text, column)
+
+
+def _place(column: str) -> str:
+    return f"column {column!r}: " if column else ""

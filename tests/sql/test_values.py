@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, date, datetime
 from decimal import Context, Decimal
 
@@ -187,6 +188,47 @@ def test_a_query_refuses_a_literal_that_no_double_holds(lake: Lakehouse) -> None
     assert _rows(lake, "SELECT 1_000, 1e3") == [(1000, 1000.0)]
     with pytest.raises(ConstraintViolation, match="column 'd': -1e400"):
         lake.sql("INSERT INTO app.n (id, d) VALUES (9, -1e400)")
+
+
+_MISFITS = (
+    *(("d", number, "is out of DOUBLE's range.* up to 1.797") for number in ("1e400", "-1e-400", "2 * 1e400")),
+    ("f", "1e400", "is out of DOUBLE's range"),
+    ("i", "1e400", "is out of DOUBLE's range"),
+    ("i", "3000000000", "takes a whole number from -2147483648"),
+    ("b", "FROM_BASE64('AQ*=')", "FROM_BASE64 takes four characters .* not 'AQ"),
+    ("b", "FROM_BASE64('AQI')", "FROM_BASE64 takes four characters .* not 'AQI'"),
+)
+_GIVEN = (
+    "INSERT INTO app.n (id, {}) VALUES (1, {})",
+    "INSERT INTO app.n (id, {}) SELECT 1, {}",
+    "INSERT INTO app.n (id) VALUES (9) ON CONFLICT (id) DO UPDATE SET {} = {}",
+    "UPDATE app.n SET {} = {} WHERE id = 9",
+    "MERGE INTO app.n USING (SELECT 9 AS id) q ON n.id = q.id WHEN MATCHED THEN UPDATE SET {} = {}",
+    "MERGE INTO app.n USING (SELECT 1 AS id) q ON n.id = q.id WHEN NOT MATCHED THEN INSERT (id, {}) VALUES (q.id, {})",
+)
+
+
+@pytest.mark.slow
+def test_what_does_not_fit_is_named_by_its_column_in_every_statement(lake: Lakehouse) -> None:
+    lake.sql("ALTER TABLE app.n ADD COLUMN b BYTES")
+    lake.sql("INSERT INTO app.n (id) VALUES (9)")
+    for statement in _GIVEN:
+        for column, value, why in _MISFITS:
+            with pytest.raises((ConstraintViolation, InvalidArgument), match=f"column '{column}'.*{why}"):
+                lake.sql(statement.format(column, value))
+    assert _rows(lake, "SELECT id, f, d, i, b FROM app.n") == [(9, None, None, None, None)]
+    lake.sql("INSERT INTO app.n (id, b) VALUES (1, FROM_BASE64('AQI=')), (2, FROM_BASE64(''))")
+    assert _rows(lake, "SELECT b FROM app.n WHERE id < 9 ORDER BY id") == [(b"\x01\x02",), (b"",)]
+
+
+def test_a_text_that_is_not_base64_is_named_where_it_is_bound(lake: Lakehouse) -> None:
+    lake.sql("CREATE SHARED TABLE app.b (id BIGINT PRIMARY KEY, b BYTES)")
+    session = lake.session(user="ann", role="dba")
+    for text in ("AQI", "AQ I", "*"):
+        with pytest.raises(InvalidArgument, match=f"column 'b': FROM_BASE64 takes .* not '{re.escape(text)}'"):
+            session.sql("INSERT INTO app.b VALUES (1, FROM_BASE64(?))", params=[text])
+    session.sql("INSERT INTO app.b VALUES (1, TRY(FROM_BASE64('*')))")
+    assert _rows(lake, "SELECT * FROM app.b") == [(1, None)]
 
 
 def test_current_user_of_a_shared_table_is_who_writes(lake: Lakehouse) -> None:

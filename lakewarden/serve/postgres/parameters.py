@@ -15,7 +15,7 @@ from lakewarden.serve.postgres.kinds import KINDS, LISTS, Kind
 from lakewarden.serve.postgres.messages import as_text
 from lakewarden.serve.postgres.values import EPOCH_DAYS, EPOCH_MICROS, INFINITE_DAYS, INFINITE_MICROS, numeric_of
 from lakewarden.sql.dialect import Scalar, Value, items_of_text
-from lakewarden.sql.queries.literals import number_of
+from lakewarden.sql.plain_values import number_of
 
 # The items of a list of one dimension, in PostgreSQL's binary format.
 _NULL = -1

@@ -23,9 +23,6 @@ _MOMENT = re.compile(r"\d{4}-\d\d-\d\d(?:[ T]\d\d:\d\d:\d\d(?:\.\d{1,6})?(?:Z|[+
 _LOCAL = re.compile(r"[\d\-:. T]+")
 _WHOLE = frozenset({"SMALLINT", "INT", "BIGINT"})
 _TEXT = frozenset({"TEXT", "UUID"})
-_SAFE = 300
-"""The most digits that a number in DOUBLE's range has on either side of the point."""
-
 _LONGEST = 18
 """Digits of a number: more may be beyond 64 bits."""
 
@@ -43,28 +40,6 @@ def value_of(node: exp.Expr, kind: ColumnType) -> Value | None:
             return _text(str(text.this), kind)
         case _:
             return None
-
-
-def number_of(text: str) -> int | Decimal:
-    """The value of a number as it is written, exactly.
-
-    Raises:
-        ConstraintViolation: it is out of DOUBLE's range, where DuckDB would read infinity or zero.
-        ValueError: it is not a decimal number.
-    """
-    wide = float(text)
-    if math.isinf(wide) or (wide == 0 and any(digit in "123456789" for digit in text.lower().partition("e")[0])):
-        raise ConstraintViolation(f"{text[:40]} is out of DOUBLE's range, which is 64 bits")
-    whole = text.lstrip("-").isdigit() and not (text.startswith("-") and not wide)  # those have no minus zero
-    return int(text) if whole else Decimal(text)
-
-
-def check_numbers(query: exp.Expr) -> None:
-    """Raises ConstraintViolation: a number of the query is out of DOUBLE's range."""
-    for literal in query.find_all(exp.Literal):
-        if not literal.is_string and (len(text := str(literal.this)) > _SAFE or "e" in text.lower()):
-            with suppress(ValueError):  # hexadecimal digits and the like
-                number_of(text)
 
 
 def _said(to: exp.DataType, text: str) -> str:

@@ -16,9 +16,10 @@ from lakewarden.catalog.model import OBJECT, Table, TableSchema
 from lakewarden.errors import LakewardenError, PermissionDenied
 from lakewarden.sql.context import Context
 from lakewarden.sql.dialect import whole_text_of
+from lakewarden.sql.plain_values import check_literals
 from lakewarden.sql.queries.answer import AnswerPlan, answer_of, several_tables
 from lakewarden.sql.queries.foreign import ForeignRelation, foreign_rows, taken_apart
-from lakewarden.sql.queries.literals import ColumnTypes, check_numbers, keep_digits, keep_numbers, take_kept_forms
+from lakewarden.sql.queries.literals import ColumnTypes, keep_digits, keep_numbers, take_kept_forms
 from lakewarden.sql.queries.pushdown import Pushdown, hide, pushdown_of
 from lakewarden.sql.queries.session_functions import with_session_values
 from lakewarden.sql.query_engine.engine import Limits, for_duck
@@ -60,7 +61,7 @@ def prepare(
     """
     query, foreign = taken_apart(context, query)
     made = resolved(query, context.relation, context.namespace, (*extra, *foreign) if foreign else extra)
-    check_numbers(made.query)
+    check_literals(made.query)
     readable = {relation: _readable(context, relation.table) for relation in made.tables}
     past = {relation: _past(context, relation) for relation in made.tables if relation.as_of is not None}
     schemas = {relation: table.schema for relation, table in readable.items() if isinstance(table, Table)}

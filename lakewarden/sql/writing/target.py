@@ -19,7 +19,7 @@ from lakewarden.delta.reading.rows import matches
 from lakewarden.errors import DuplicateKey, InvalidArgument, Unsupported
 from lakewarden.maintenance.open_table import open_table
 from lakewarden.sql.context import Context
-from lakewarden.sql.plain_values import is_default
+from lakewarden.sql.plain_values import check_literals, is_default
 from lakewarden.sql.queries.literals import changed_number
 from lakewarden.sql.query_engine.engine import Limits
 from lakewarden.sql.ref import Ref
@@ -221,8 +221,10 @@ def revision_query(target: WriteTarget, assignments: Sequence[Assignment], alias
 
 def assigned_to(column: SchemaColumn, value: exp.Expr) -> exp.Expr:
     """The value for a query. A number that the query would change is a DOUBLE for a column of FLOAT or DOUBLE, and its text for
-    one of DECIMAL, which takes or refuses each digit. One is `-0.0`, a DECIMAL there, which has no such zero.
+    one of DECIMAL, which takes or refuses each digit. One is `-0.0`, a DECIMAL there, which has no such zero. Raises as
+    `check_literals`.
     """
+    check_literals(value, column.name)
     text = changed_number(value.unnest()) if column.type.name in ("DECIMAL", *FLOATING) else None
     if text is None:
         return value.copy()
@@ -235,8 +237,9 @@ def floating_kept(columns: Sequence[SchemaColumn], query: exp.Query) -> exp.Quer
         return query
     made = query.copy()
     for column, value in zip(columns, made.expressions, strict=True):
+        kept = assigned_to(column, value.unalias())
         if column.type.name in FLOATING:
-            value.unalias().replace(assigned_to(column, value.unalias()))
+            value.unalias().replace(kept)
     return made
 
 

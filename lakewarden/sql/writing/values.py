@@ -18,11 +18,19 @@ from sqlglot import exp
 
 from lakewarden.base.json_values import NOT_FINITE
 from lakewarden.catalog.model import SchemaColumn, TableSchema
-from lakewarden.errors import ConstraintViolation, InvalidArgument
+from lakewarden.errors import InvalidArgument
 from lakewarden.sql.context import Context
-from lakewarden.sql.plain_values import cells_of, is_default, is_own_function, is_plain, name_of, values_of
+from lakewarden.sql.plain_values import (
+    cells_of,
+    check_literals,
+    is_default,
+    is_own_function,
+    is_plain,
+    name_of,
+    number_of,
+    values_of,
+)
 from lakewarden.sql.queries import select
-from lakewarden.sql.queries.literals import number_of
 from lakewarden.sql.queries.literals import value_of as literal_of
 from lakewarden.sql.queries.session_functions import value_of
 from lakewarden.sql.query_engine.engine import Limits
@@ -107,6 +115,7 @@ def rows_of_values(context: Context, values: exp.Values, columns: Sequence[Schem
     """Returns a dict for each row, without its DEFAULTs.
 
     Raises:
+        ConstraintViolation: a number is out of DOUBLE's range.
         InvalidArgument: a row has more or fewer values than there are columns; an expression cannot be computed.
     """
     cells = [*map(cells_of, values.expressions)]
@@ -167,16 +176,15 @@ def _plain(cell: exp.Expr, column: SchemaColumn) -> object:
         case exp.Paren(this=exp.Literal() | exp.Neg() | exp.Null() | exp.Boolean()):  # as a negative parameter
             return _plain(cell.this, column)
         case _:
+            check_literals(cell, column.name)
             return _DEFAULT if is_default(cell) else _COMPUTED
 
 
 def _number(text: str, column: SchemaColumn) -> object:
     try:
-        return number_of(text) if text.isascii() and "_" not in text else _COMPUTED
+        return number_of(text, column.name) if text.isascii() and "_" not in text else _COMPUTED
     except ValueError:
         return _COMPUTED
-    except ConstraintViolation as error:
-        raise ConstraintViolation(f"column {column.name!r}: {error.message}") from error
 
 
 def _computed(context: Context, cells: Sequence[exp.Expr]) -> list[object]:
