@@ -45,7 +45,7 @@ _PURPOSES = [
     (r"CREATE .*\.lakewarden-floor", "the storage's floor: how far it is settled"),
     (r"CREATE .*/known/", "the floor in the state: the same"),
     (r".* .*/known/", "the floor in the state, which a process reads once"),
-    (r"GET .*/log/.*/segments", "the segments of the log: whose rows are in the new ones, once a job; and the rows of the scope"),
+    (r"GET .*/log/.*/segments", "the segments of the log: whose rows are in the new ones; and the rows of the scope"),
     (r"GET .*/log/.*/cuts", "the newest cut of the log, which a process that settled before knows"),
     (r"LIST .*/log/.*/cuts", "that the cut on which the view of the log rests is still the newest"),
     (r"CREATE .*/log/.*/cuts", "the next cut: what is settled"),
@@ -166,7 +166,7 @@ def tables(ours: Mapping[str, Counted], theirs: Mapping[str, list[Flush]]) -> li
         " cycles. Those of the scope itself, checkpoints among them; and those that a job makes once, however many scopes it"
         " has. The process that flushes wrote the rows: where another did, its job reads one header more for each segment."
         " A million PUT or LIST cost 5 $, GET or HEAD 0.40 $, DELETE nothing (us-east-1, standard storage). Target: over"
-        " a cycle with the process's first at most 6.6 for an append and 7.6 for a small merge; once a job at most 14, and two"
+        " a cycle with the process's first at most 6.6 for an append and 7.6 for a small merge; once a job at most 13, and two"
         " more of a process's first, which tries whether the store keeps to conditions."
     )
     return [Table(said, head, [*own, *alone]), *(_purposes(name, each.steady) for name, each in ours.items())]

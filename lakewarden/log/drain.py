@@ -175,7 +175,7 @@ class LogScope:
     schemas: tuple[TableSchema, ...]
     end: int
     pending: PendingRows | None
-    with_metadata: bool = False
+    for_flush: bool = False
     """As in `LogReader.rows`."""
 
     @classmethod
@@ -185,7 +185,7 @@ class LogScope:
     def rows(self) -> pa.Table:
         if self.pending is None:
             return decode([], [], self.schemas)
-        return self.log.rows(self.pending, self.schemas, with_metadata=self.with_metadata)
+        return self.log.rows(self.pending, self.schemas, for_flush=self.for_flush)
 
     def later(self, rows: pa.Table, after: int) -> pa.Table | None:
         if not len(rows) or rows.column(SEQ)[-1].as_py() <= after:

@@ -48,11 +48,11 @@ class LogReader(Protocol):
         """
         ...
 
-    def rows(self, pending: PendingRows, schemas: tuple[TableSchema, ...], *, with_metadata: bool = False) -> pa.Table:
+    def rows(self, pending: PendingRows, schemas: tuple[TableSchema, ...], *, for_flush: bool = False) -> pa.Table:
         """Returns a user's pending rows: the columns of the newest schema, `_seq`, `_op`; ascending by `_seq`.
 
         Args:
-            with_metadata: keeps what their writers attached, for `log.chunk.taken`.
+            for_flush: keeps what their writers attached, for `log.chunk.taken`; and the rows at hand, for `TableLog.settle`.
 
         Raises:
             Missing: they were settled and cleaned up meanwhile; read the log again.

@@ -88,7 +88,10 @@ def test_a_tiny_object_is_copied_from_what_came_with_its_header(tmp_path: Path) 
     store.create("s", _carry(b"early", b"too"))
     header = read_carry(store, "s")
     store.delete(["s"])
-    assert [bytes(each)[:-SUM_BYTES] for each in copied_chunks(store, header.ranges, header.tiny)] == [b"early", b"too"]
+    assert [bytes(each)[:-SUM_BYTES] for each in copied_chunks(store, header.ranges, header.held)] == [
+        b"early",
+        b"too",
+    ]
     with pytest.raises(Missing):  # what goes to a table has to be there still
         read_chunk(store, header.ranges[0])
     store.create("s", _carry(b"x" * 5000))
@@ -100,4 +103,4 @@ def test_a_tiny_object_that_is_cut_off_is_corrupt(tmp_path: Path) -> None:
     store.create("s", _carry(b"early", b"too")[:-1])
     header = read_carry(store, "s")
     with pytest.raises(Corrupt, match="s is cut off: rows of 'u1'"):
-        list(copied_chunks(store, header.ranges, header.tiny))
+        list(copied_chunks(store, header.ranges, header.held))

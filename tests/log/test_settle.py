@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import pytest
 
@@ -9,15 +10,18 @@ from lakewarden.base.faults import Reach, no_faults
 from lakewarden.base.setting_sections import LogSettings
 from lakewarden.errors import StorageUnavailable
 from lakewarden.log.objects import names
-from lakewarden.log.objects.cache import HeaderCache
+from lakewarden.log.objects.cache import ChunksInHand, HeaderCache
 from lakewarden.log.objects.clean import clean
 from lakewarden.log.objects.cut import LogCut, encode_cut, newest_cut
+from lakewarden.log.objects.cuts import settle as settling
 from lakewarden.log.objects.cuts.settle import CutTerms, settle
 from lakewarden.log.objects.log_view import ListedLogView
+from lakewarden.log.objects.segment import read_chunk
 from lakewarden.log.objects.trail import read_trail
 from lakewarden.log.objects.view import read_view
 from lakewarden.log.position import NOTHING
-from tests.log.build import LOG, Store, joined, notes, pending_ids, view_of, writer
+from lakewarden.log.record import decode
+from tests.log.build import LOG, NOTES, Store, ids_of, joined, notes, pending_ids, view_of, writer
 
 ALWAYS, HALF, NEVER = LogSettings(carry_below=1), LogSettings(carry_below=0.5), LogSettings(carry_below=0)
 
@@ -288,3 +292,67 @@ def test_a_cut_that_was_replaced_while_it_was_read_does_not_count(store: Store) 
 
     store.before = replace
     assert newest_cut(store, LOG).upto == 2
+
+
+_NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+@pytest.fixture
+def in_hand(monkeypatch: pytest.MonkeyPatch) -> ChunksInHand:
+    made = ChunksInHand(lambda: _NOW)
+    monkeypatch.setattr(settling, "IN_HAND", made)
+    return made
+
+
+def _read(store: Store, in_hand: ChunksInHand, *users: str) -> ListedLogView:
+    """As a flush does: the chunks are in hand."""
+    view = view_of(store)
+    for each in (each for user in users for each in view.pending[user].ranges):
+        read_chunk(store, each, partial(in_hand.keep, store))
+    store.calls.clear()
+    return view
+
+
+def _settle(store: Store, view: ListedLogView, *users: str) -> None:
+    settle(store, view, dict.fromkeys(users, view.end), CutTerms(HALF, random_id), now=_NOW)
+
+
+def _kept(store: Store, user: str) -> list[int]:
+    """What subscribers are shown."""
+    ranges = read_trail(store, LOG, NOTHING, HeaderCache()).ranges(user, NOTHING)
+    return ids_of(decode([read_chunk(store, each) for each in ranges], ranges, (NOTES,)))
+
+
+def test_what_a_flush_has_read_is_not_read_again_for_the_history(store: Store, in_hand: ChunksInHand) -> None:
+    writer(store).append(joined(notes("a", 1), notes("b", 2)))
+    _settle(store, _read(store, in_hand, "a", "b"), "a", "b")
+    assert (store.calls["get"], _kept(store, "a"), _kept(store, "b")) == (0, [1], [2])
+
+
+def test_what_it_has_not_read_is_read(store: Store, in_hand: ChunksInHand) -> None:
+    """What stays in the log is copied from where it is; so is what another job flushed."""
+    writer(store).append(joined(*(notes(user, *range(many)) for user, many in (("a", 50), ("b", 1)))))
+    _settle(store, _read(store, in_hand, "a", "b"), "a")
+    assert (store.calls["get"], _kept(store, "a"), pending_ids(store, "b")) == (1, [*range(50)], [0])
+    writer(store).append(joined(notes("a", 51), notes("b", 52)))
+    _settle(store, _read(store, in_hand, "a"), "a", "b")
+    assert (store.calls["get"], _kept(store, "b")) == (2, [0, 52])
+
+
+@pytest.mark.parametrize("away", [timedelta(minutes=1), timedelta(days=3), -timedelta(days=3)])
+def test_rows_of_a_log_that_was_swept_do_not_come_back(store: Store, in_hand: ChunksInHand, away: timedelta) -> None:
+    writer(store).append(notes("a", 1))
+    view = _read(store, in_hand, "a")
+    store.delete(store.keys())
+    in_hand._clock = lambda: _NOW + away
+    _settle(store, view, "a")
+    assert kinds(store) == ["cuts"]
+
+
+def test_what_was_read_of_a_segment_is_not_taken_for_another_of_its_name(store: Store, in_hand: ChunksInHand) -> None:
+    writer(store).append(notes("a", 1))
+    _read(store, in_hand, "a")
+    store.delete(store.keys())
+    writer(store).append(notes("a", 7))
+    _settle(store, view_of(store), "a")
+    assert _kept(store, "a") == [7]

@@ -1,14 +1,18 @@
 """Caches headers and cuts. They never change, so a planner that reads the log again only reads what is new, and nothing of the
-segments that this process put itself. And the last views of logs, which who looks up users begins from."""
+segments that this process put itself. And the last views of logs, which who looks up users begins from; and what a flush read."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import datetime, timedelta
 
+from lakewarden.base.clock import Clock, system_clock
 from lakewarden.base.recent import Recent
+from lakewarden.log.chunk import RowRange
 from lakewarden.log.objects.cut import LogCut
 from lakewarden.log.objects.header import Header
 from lakewarden.log.objects.log_view import ListedLogView
+from lakewarden.storage.objects import ObjectStore
 
 
 class HeaderCache:
@@ -56,3 +60,27 @@ class HeaderCache:
     def keep_view(self, view: ListedLogView) -> None:
         """Keeps the last view of a log, in place of the one before."""
         self._views.put(view.log_id, view, view.weight)
+
+
+class ChunksInHand:
+    """What flushes of this process read of logs, for the history that is made of it a moment later. Safe for threads."""
+
+    def __init__(self, clock: Clock = system_clock) -> None:
+        self._clock = clock
+        self._chunks: Recent[tuple[str, RowRange], tuple[datetime, bytes]] = Recent(32 << 20, 16)
+
+    def keep(self, store: ObjectStore, where: RowRange, data: bytes) -> None:
+        self._chunks.put((store.uri, where), (self._clock(), data), len(data) + 500)  # with what it takes to keep them
+
+    def take(self, store: ObjectStore, where: RowRange) -> bytes:
+        """Returns the bytes of a chunk, once; none where it was not read within the last minute."""
+        read_at, data = self._chunks.get((store.uri, where)) or (self._clock(), b"")
+        self._chunks.forget((store.uri, where))
+        # Who takes rows out of a log has to see that they are there, or one that was swept would have rows again. That happens
+        # two days after its table was dropped, so a minute ago is as good as now
+        # (docs/decisions/0151-keys-in-columns-and-chains-of-commits.md).
+        return data if abs(self._clock() - read_at) < timedelta(minutes=1) else b""
+
+
+IN_HAND = ChunksInHand()
+"""Those of this process."""

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lakewarden.log.chunk import RowRange
+from lakewarden.log.chunk import Payload, RowRange
 from lakewarden.log.objects.index import Columns, Index
 from lakewarden.log.position import NOTHING
 
@@ -99,6 +99,10 @@ class Header:
     def link(self) -> str:
         """What the segment after it says of it."""
         return link_to(self.put_id, self.rows)
+
+    def held(self, where: RowRange) -> Payload:
+        """The bytes of a chunk; none where the object is not tiny."""
+        return self.tiny[where.offset : where.offset + where.length]
 
     def of(self, users: Collection[str]) -> Sequence[RowRange]:
         """The chunks of these users."""

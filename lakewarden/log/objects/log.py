@@ -19,25 +19,10 @@ from lakewarden.log.chunk import RowRange
 from lakewarden.log.objects import names
 from lakewarden.log.objects.cache import HeaderCache
 from lakewarden.log.objects.cut import newest_cut
-from lakewarden.log.objects.cuts import mend, writers
+from lakewarden.log.objects.cuts import mend, notes, writers
 from lakewarden.log.objects.cuts.closing import close_user, gone_since, leave_out, open_user, remove_log
 from lakewarden.log.objects.cuts.fill import fill
 from lakewarden.log.objects.cuts.next_cut import has_expired
-from lakewarden.log.objects.cuts.notes import (
-    StoreClock,
-    close_direct,
-    is_held,
-    is_noted,
-    may_be_quiet,
-    note_rewound,
-    open_direct,
-    raise_fence,
-    renew_direct,
-    replace_quiet,
-    require_columns,
-    resolved_upto,
-    take_position,
-)
 from lakewarden.log.objects.cuts.settle import CutTerms, settle
 from lakewarden.log.objects.log_view import ListedLogView
 from lakewarden.log.objects.put import WriterTerms
@@ -139,8 +124,8 @@ class ObjectReader:
     def make_durable(self, view: AnyView) -> None:
         make_durable(self._store, _own(view))
 
-    def rows(self, pending: PendingRows, schemas: tuple[TableSchema, ...], *, with_metadata: bool = False) -> pa.Table:
-        return rows_of(self._store, pending, schemas, with_metadata=with_metadata)
+    def rows(self, pending: PendingRows, schemas: tuple[TableSchema, ...], *, for_flush: bool = False) -> pa.Table:
+        return rows_of(self._store, pending, schemas, for_flush=for_flush)
 
     def metadata(self, pending: PendingRows) -> list[str]:
         return metadata_of(self._store, pending)
@@ -183,7 +168,7 @@ class ObjectLog(ObjectReader):
         self._writer: LogWriter | None = None
         self._making = threading.Lock()
         self._turns = QueuedTurns()
-        self._store_clock = StoreClock(store, log_id, terms.clock)
+        self._store_clock = notes.StoreClock(store, log_id, terms.clock)
 
     def look_again(self) -> None:
         """The next append looks at the log as a new process would: it was seen to be damaged."""
@@ -262,36 +247,27 @@ class ObjectLog(ObjectReader):
         return CutTerms(settings, terms.new_id, terms.format, reach)
 
     def settle(self, view: AnyView, settled: Mapping[str, int], *, keep: bool | float = True, reach: Reach = no_faults) -> None:
-        self._settle(view, settled, keep=keep, worth=_WORTH if keep is not False and self._pays_by_request else 1, reach=reach)
+        self._settle(view, settled, keep, _WORTH if keep is not False and self._pays_by_request else 1, reach)
 
-    def _settle(
-        self, view: AnyView, settled: Mapping[str, int], *, keep: bool | float, worth: int, reach: Reach = no_faults
-    ) -> None:
+    def _settle(self, view: AnyView, settled: Mapping[str, int], keep: bool | float, worth: int, reach: Reach) -> None:
         now = None if keep is False else self._terms.clock()
-        settle(
-            self._store,
-            _own(view),
-            settled,
-            self._cut_terms(reach, None if isinstance(keep, bool) else keep),
-            now=now,
-            cache=self._headers,
-            worth=worth,
-        )
+        terms = self._cut_terms(reach, None if isinstance(keep, bool) else keep)
+        settle(self._store, _own(view), settled, terms, now=now, cache=self._headers, worth=worth)
 
     def forget_expired(self, view: AnyView, kept_seconds: float | None = None) -> None:
         seconds = self._terms.settings.retention_seconds if kept_seconds is None else kept_seconds
         remove_abandoned(self._store, self._log_id, _own(view).unnamed, self._terms.clock())
         if has_expired(_own(view).cut, seconds, self._terms.clock()):
-            self._settle(view, {}, keep=float(seconds), worth=1)
+            self._settle(view, {}, float(seconds), 1, no_faults)
 
     def gone_since(self, view: AnyView, users: Collection[str]) -> set[str]:
         return gone_since(self._store, _own(view), users, self._terms.mark)
 
     def require_columns(self, version: int) -> None:
-        require_columns(self._store, self._log_id, version, self._terms.new_id, self._terms.format)
+        notes.require_columns(self._store, self._log_id, version, self._terms.new_id, self._terms.format)
 
     def raise_fence(self, token: int, *, replaces: bool) -> None:
-        raise_fence(self._store, self._log_id, token, self._terms.new_id, self._terms.format, replaces=replaces)
+        notes.raise_fence(self._store, self._log_id, token, self._terms.new_id, self._terms.format, replaces=replaces)
 
     def fence(self) -> int:
         return newest_cut(self._store, self._log_id).fence
@@ -306,50 +282,43 @@ class ObjectLog(ObjectReader):
     def leave_out(
         self, user: str, now: datetime, *, found: Callable[[PendingRows], None] = lambda pending: None, reach: Reach = no_faults
     ) -> int:
-        return leave_out(
-            self._store,
-            self._log_id,
-            user,
-            self._terms.mark(user),
-            self._cut_terms(reach),
-            now=now,
-            found=found,
-        )
+        mark, terms = self._terms.mark(user), self._cut_terms(reach)
+        return leave_out(self._store, self._log_id, user, mark, terms, now=now, found=found)
 
     def take_position(self) -> int:
         terms = self._terms
-        return take_position(self._store, self._log_id, terms.mark, terms.new_id, segment_format=terms.format)
+        return notes.take_position(self._store, self._log_id, terms.mark, terms.new_id, segment_format=terms.format)
 
     def open_direct(self, write_id: str) -> bool:
-        return open_direct(self._store, self._log_id, write_id, self._store_clock)
+        return notes.open_direct(self._store, self._log_id, write_id, self._store_clock)
 
     def renew_direct(self, write_id: str) -> None:
-        renew_direct(self._store, self._log_id, write_id, self._store_clock())
+        notes.renew_direct(self._store, self._log_id, write_id, self._store_clock())
 
     def is_noted(self, write_id: str) -> bool:
-        return is_noted(self._store, self._log_id, write_id)
+        return notes.is_noted(self._store, self._log_id, write_id)
 
     def is_held(self, view: AnyView) -> bool:
         """Who is about to commit has taken a position without rows, and none with rows comes behind it before that is over."""
         run = _own(view).run
         goes_on = bool(run) and run[-1].rows > 0
-        return not goes_on and is_held(self._store, self._log_id)
+        return not goes_on and notes.is_held(self._store, self._log_id)
 
     def has_quiet(self, view: AnyView) -> bool:
-        return may_be_quiet(_own(view).cut, self._store_clock)
+        return notes.may_be_quiet(_own(view).cut, self._store_clock)
 
     def replace_quiet(self, barrier_id: str) -> bool:
-        return replace_quiet(self._store, self._log_id, barrier_id, self._store_clock)
+        return notes.replace_quiet(self._store, self._log_id, barrier_id, self._store_clock)
 
     def close_direct(self, write_id: str) -> None:
-        close_direct(self._store, self._log_id, write_id)
+        notes.close_direct(self._store, self._log_id, write_id)
 
     def direct_upto(self) -> int | None:
-        upto = resolved_upto(newest_cut(self._store, self._log_id))
+        upto = notes.resolved_upto(newest_cut(self._store, self._log_id))
         return None if upto is None else end_of(upto)
 
     def note_rewound(self, marks: Sequence[str], position: int | None = None) -> None:
-        note_rewound(self._store, self._log_id, marks, self.take_position() if position is None else position)
+        notes.note_rewound(self._store, self._log_id, marks, self.take_position() if position is None else position)
 
     def give_up(self, faults: LogFaults) -> None:
         assert isinstance(faults, mend.ObjectLogFaults), "faults of a log of objects"

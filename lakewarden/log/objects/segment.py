@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import accumulate, repeat
+from itertools import accumulate, repeat, takewhile
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -211,14 +211,18 @@ def _unreadable(key: str, error: Exception) -> Corrupt:
     return Corrupt(f"the header of {key} cannot be read: {error!r}")
 
 
-def read_chunk(store: ObjectStore, where: RowRange) -> memoryview:
-    """A chunk's rows, as they were encoded.
+def read_chunk(store: ObjectStore, where: RowRange, keep: Callable[[RowRange, bytes], object] | None = None) -> memoryview:
+    """A chunk's rows, as they were encoded. Its bytes go to `keep`, if they are whole.
 
     Raises:
         Missing: the object was cleaned away; so too when another one has its name by now.
         Corrupt: it is cut off or garbled.
     """
-    return _checked(store, where, memoryview(store.get_range(where.key, where.offset, where.length)))
+    data = store.get_range(where.key, where.offset, where.length)
+    rows = _checked(store, where, memoryview(data))
+    if keep is not None:
+        keep(where, data)
+    return rows
 
 
 def may_have_metadata(where: RowRange) -> bool:
@@ -243,22 +247,22 @@ def read_chunks(store: ObjectStore, wanted: Sequence[RowRange], apart: int = 0) 
     Args:
         apart: up to this many bytes between two neighbours are read, too.
     """
-    for each, data in _parts(store, wanted, apart=apart):
+    for each, data in _parts(store, wanted, None, apart):
         yield _checked(store, each, data)
 
 
-def copied_chunks(store: ObjectStore, wanted: Sequence[RowRange], tiny: bytes = b"") -> Iterator[Payload]:
+Held = Callable[[RowRange], Payload]
+"""Returns the bytes of a chunk that are in memory; none of any other."""
+
+
+def copied_chunks(store: ObjectStore, wanted: Sequence[RowRange], held: Held | None = None) -> Iterator[Payload]:
     """The same with their sums, to be put elsewhere. What is garbled stays so: it is of one user, and no reason to let the rows
     of all others lie.
-
-    Args:
-        tiny: the object, where its header came with all of it. For copies within the history: who takes rows out of the log has
-            to see that they are still there.
 
     Raises:
         Missing, Corrupt: the object was cleaned away, or is cut off.
     """
-    for each, data in _parts(store, wanted, tiny):
+    for each, data in _parts(store, wanted, held):
         # The chunk's own id may be what is garbled: the object tells then whether it is still the same.
         is_own = data[:ID_BYTES] == bytes.fromhex(each.put_id) or read_put_id(store, each.key) == each.put_id
         if not is_own or len(data) < each.length:
@@ -267,12 +271,14 @@ def copied_chunks(store: ObjectStore, wanted: Sequence[RowRange], tiny: bytes = 
 
 
 def _parts(
-    store: ObjectStore, wanted: Sequence[RowRange], tiny: bytes = b"", apart: int = 0
+    store: ObjectStore, wanted: Sequence[RowRange], held: Held | None, apart: int = 0
 ) -> Iterator[tuple[RowRange, memoryview]]:
     """The bytes of chunks, as they are."""
     for group in _neighbours(wanted, apart):
         start, end = group[0].offset, group[-1].offset + group[-1].length
-        data = memoryview(tiny[start:end] or store.get_range(group[0].key, start, end - start))
+        # One that is not held is reason enough: a request brings all of them.
+        parts = [] if held is None else list(takewhile(len, map(held, group)))
+        data = memoryview(b"".join(parts) if len(parts) == len(group) else store.get_range(group[0].key, start, end - start))
         for each in group:
             yield each, data[each.offset - start : each.offset - start + each.length]
 

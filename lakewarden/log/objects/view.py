@@ -19,7 +19,7 @@ from lakewarden.catalog.model import TableSchema
 from lakewarden.errors import Corrupt, Terminal, Unsupported
 from lakewarden.log.chunk import noted
 from lakewarden.log.objects import names
-from lakewarden.log.objects.cache import HeaderCache
+from lakewarden.log.objects.cache import IN_HAND, HeaderCache
 from lakewarden.log.objects.clean import is_old
 from lakewarden.log.objects.cut import LogCut, newest_version, read_cut
 from lakewarden.log.objects.header import UNKNOWN, short
@@ -29,6 +29,7 @@ from lakewarden.log.objects.run import lost, read_run, replaced, unlinked
 from lakewarden.log.objects.segment import may_have_metadata, read_carry, read_chunk, read_metadata
 from lakewarden.log.record import decode
 from lakewarden.log.view import LogViews, PendingRows
+from lakewarden.storage.location import local_path
 from lakewarden.storage.objects import Missing, ObjectStore
 
 
@@ -115,21 +116,21 @@ def make_durable(store: ObjectStore, view: ListedLogView) -> None:
             store.confirm(last)  # its directory's names become durable together
 
 
-def rows_of(
-    store: ObjectStore, pending: PendingRows, schemas: tuple[TableSchema, ...], *, with_metadata: bool = False
-) -> pa.Table:
+def rows_of(store: ObjectStore, pending: PendingRows, schemas: tuple[TableSchema, ...], *, for_flush: bool = False) -> pa.Table:
     """A user's pending rows: the columns of the newest schema, `_seq`, `_op`; ascending by `_seq`.
 
     Args:
-        with_metadata: as in `LogReader.rows`.
+        for_flush: as in `LogReader.rows`.
 
     Raises:
         Missing: they were settled and cleaned away meanwhile; look at the log again.
         Conflict: they are of a schema version that is not among `schemas`.
     """
-    data = [read_chunk(store, each) for each in pending.ranges]
+    # On a disk, another read costs next to nothing.
+    keep = partial(IN_HAND.keep, store) if for_flush and local_path(store.uri) is None else None
+    data = [read_chunk(store, each, keep) for each in pending.ranges]
     rows = decode(data, pending.ranges, schemas)
-    return noted(rows, data, pending.ranges) if with_metadata else rows
+    return noted(rows, data, pending.ranges) if for_flush else rows
 
 
 def metadata_of(store: ObjectStore, pending: PendingRows) -> list[str]:

@@ -145,7 +145,7 @@ def hot_scope(task: FlushTask) -> LogScope:
     """The scope's pending rows, as the job planned them."""
     log = reader_of(state_store(task.state_uri), task.log_id)
     kind = _EarlyRows if task.plan_id else LogScope
-    return kind(log, task.pending.user, task.target.schemas, task.end, task.pending, with_metadata=True)
+    return kind(log, task.pending.user, task.target.schemas, task.end, task.pending, for_flush=True)
 
 
 @dataclass(frozen=True)

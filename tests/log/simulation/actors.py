@@ -307,7 +307,7 @@ class Flusher:
 
     def _drained(self, view: ListedLogView, user: str) -> Steps[tuple[str, int | None]]:
         try:
-            hot = SimScope.of(self.house.store, view, user)
+            hot = SimScope.of(self.house.store, view, user, for_flush=True)
             return user, (yield from drain(hot, partial(self.house.open, user), attempts=4)).settled
         except (Conflict, StorageUnavailable, Corrupt) as error:
             expect(self.house, error, broken=self.house.tables[user].broken)

@@ -27,7 +27,7 @@ from lakewarden.tables.warehouse import find_table
 from tests.log.simulation.actors import Flusher, Warehouse, expect
 from tests.log.simulation.light import SimScope
 from tests.log.simulation.premises import TABLE, Premises
-from tests.log.simulation.stores import Snapshot
+from tests.log.simulation.stores import SimObjects, Snapshot
 from tests.log.simulation.world import Broken, Unanswered
 
 T = TypeVar("T")
@@ -92,7 +92,9 @@ class Job(Flusher):
             opened.append(self.premises.open(task.target))
             return opened[-1]
 
-        hot = SimScope(self.house.store, task.log_id, task.pending.user, task.end, task.pending)
+        hot = SimScope(
+            cast("SimObjects", self.warehouse.state), task.log_id, task.pending.user, task.end, task.pending, for_flush=True
+        )
         drained = yield from drain(hot, open_again, attempts=task.attempts)
         before = opened[-1].opened
         if drained.committed:

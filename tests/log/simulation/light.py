@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import cast
 
 from lakewarden.errors import Corrupt
 from lakewarden.log.chunk import Chunk, RowRange
-from lakewarden.log.objects.cache import HeaderCache
+from lakewarden.log.objects.cache import IN_HAND, HeaderCache
 from lakewarden.log.objects.header import ID_BYTES, Header
 from lakewarden.log.objects.log_view import ListedLogView
 from lakewarden.log.objects.pack import SUM_BYTES
@@ -70,14 +71,17 @@ class SimScope:
     user: str
     end: int
     pending: PendingRows | None
+    for_flush: bool = False
 
     @classmethod
-    def of(cls, store: SimObjects, view: ListedLogView, user: str) -> SimScope:
-        return cls(store, view.log_id, user, view.end, view.pending.get(user))
+    def of(cls, store: SimObjects, view: ListedLogView, user: str, *, for_flush: bool = False) -> SimScope:
+        return cls(store, view.log_id, user, view.end, view.pending.get(user), for_flush)
 
     def rows(self) -> list[Row]:
         ranges = self.pending.ranges if self.pending else ()
-        return [row for each in ranges for row in rows_in(self.store, each)]
+        keep = partial(IN_HAND.keep, self.store) if self.for_flush else None
+        chunks = ((bytes(read_chunk(self.store, each, keep)), each) for each in ranges)
+        return [row for data, each in chunks for row in rows_of_chunk(data, each)]
 
     def later(self, rows: list[Row], after: int) -> list[Row] | None:
         return [row for row in rows if row.seq > after] or None

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from unittest.mock import patch
 
+from lakewarden.base.recent import Recent
 from lakewarden.base.setting_sections import LogSettings
 from lakewarden.errors import Corrupt, LakewardenError
 from lakewarden.log.objects import clean as clean_module
@@ -16,7 +17,7 @@ from lakewarden.log.objects import cut as cut_module
 from lakewarden.log.objects import index as index_module
 from lakewarden.log.objects import put as put_module
 from lakewarden.log.objects import segment as segment_module
-from lakewarden.log.objects.cache import HeaderCache
+from lakewarden.log.objects.cache import IN_HAND, HeaderCache
 from lakewarden.log.objects.clean import is_old
 from lakewarden.log.objects.cut import newest_cut
 from lakewarden.log.objects.cuts import fill as fill_module
@@ -157,7 +158,8 @@ def run_schedule(seed: int, roles: Roles = AS_IT_IS, trace: list[str] | None = N
     )
     if _POISONED in users:
         house.tables[_POISONED].broken = True
-    with memory.kept(), light_images() if roles.images else nullcontext():
+    in_hand = patch.multiple(IN_HAND, _clock=house.moment, _chunks=Recent(1 << 20))
+    with memory.kept(), in_hand, light_images() if roles.images else nullcontext():
         if rng.random() < roles.jobs:
             premises = Premises(house)
             with premises.around():

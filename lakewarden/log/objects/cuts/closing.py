@@ -71,9 +71,8 @@ def leave_out(
         Conflict, StorageUnavailable: others settled the log again and again, or the store failed; try again.
     """
     cache = HeaderCache()
-    history: dict[
-        HistoryObject, Header
-    ] = {}  # read once: with a read of all for each try, others who settle would come first every time
+    # Read once: with a read of all for each try, others who settle would come first every time.
+    history: dict[HistoryObject, Header] = {}
     # First the positions, then the view: what a writer who has not seen the user closed can still put is at or below the
     # target.
     target = fill(store, log_id, terms.new_id, terms.segment_format)

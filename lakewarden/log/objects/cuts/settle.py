@@ -6,9 +6,10 @@ again: what others settled meanwhile is merged, never overwritten.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from itertools import chain
 
 from lakewarden.base.attempts import Attempts
@@ -17,9 +18,8 @@ from lakewarden.base.faults import Reach, no_faults
 from lakewarden.base.quantities import portions
 from lakewarden.base.setting_sections import LogSettings
 from lakewarden.errors import NotDurable, StorageUnavailable
-from lakewarden.log.chunk import RowRange
 from lakewarden.log.objects import names
-from lakewarden.log.objects.cache import HeaderCache
+from lakewarden.log.objects.cache import IN_HAND, HeaderCache
 from lakewarden.log.objects.clean import clean, remove_below
 from lakewarden.log.objects.cut import (
     KEYS_REMEMBERED,
@@ -31,13 +31,13 @@ from lakewarden.log.objects.cut import (
     remember_erased,
     remember_published,
 )
-from lakewarden.log.objects.cuts.next_cut import SMALL, Leaving, NextCut, next_cut
+from lakewarden.log.objects.cuts.next_cut import SMALL, Chunks, Leaving, NextCut, next_cut
 from lakewarden.log.objects.cuts.writers import in_doubt, newest, published_in
 from lakewarden.log.objects.header import UNKNOWN, BatchIdentity, Header
 from lakewarden.log.objects.log_view import ListedLogView
 from lakewarden.log.objects.names import LogListing
 from lakewarden.log.objects.pack import INDEXED, CarriedChunk, pack_carry
-from lakewarden.log.objects.segment import copied_chunks, read_carry, tiny_carry
+from lakewarden.log.objects.segment import Held, copied_chunks, read_carry, tiny_carry
 from lakewarden.log.objects.view import read_view
 from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore
 
@@ -54,48 +54,40 @@ class CutTerms:
 
 # Moving rows out of segments that go, as they are: nothing here decodes them. Open rows go into the carry, settled ones into
 # the history.
-def make_carry(store: ObjectStore, log_id: str, version: int, moved: Sequence[Sequence[RowRange]], terms: CutTerms) -> list[str]:
+def make_carry(store: ObjectStore, log_id: str, version: int, moved: Chunks, terms: CutTerms) -> list[str]:
     """Copies the chunks (those of one object beside each other) into objects for the cut of that version; their keys.
 
     Raises:
         Missing: an object to copy from was cleaned away.
     """
-    keys: list[str] = []
-    for chunks in _portions(_copied(store, moved, {}), terms.settings.segment_max_bytes):
-        unique = terms.new_id()
-        keys.append(names.carry_key(log_id, version, unique))
-        store.create(keys[-1], pack_carry(unique, chunks, terms.segment_format))
-    return keys
+    return [key for key, *_ in _made(store, partial(names.carry_key, log_id, version), moved, terms, None)]
 
 
 def make_history(
-    store: ObjectStore, log_id: str, version: int, leaving: Leaving, terms: CutTerms, tiny: Mapping[str, bytes]
+    store: ObjectStore, log_id: str, version: int, leaving: Leaving, terms: CutTerms, held: Held
 ) -> dict[HistoryObject, Header | None]:
-    """The same of settled chunks; the objects, with the headers of tiny ones.
-
-    `tiny` has objects of the history that are in memory whole, by key.
-    """
+    """The same of settled chunks; the objects, with the headers of tiny ones."""
     made: dict[HistoryObject, Header | None] = {}
-    for chunks in _portions(_copied(store, leaving.chunks, tiny), terms.settings.segment_max_bytes):
-        unique = terms.new_id()
-        key = names.history_key(log_id, version, unique)
-        data = pack_carry(unique, chunks, terms.segment_format)
-        store.create(key, data)
-        kept = HistoryObject(key, max(each.first_seq + each.rows - 1 for each in chunks), leaving.left_at, leaving.small)
-        made[kept] = tiny_carry(key, data)
+    for key, data, chunks in _made(store, partial(names.history_key, log_id, version), leaving.chunks, terms, held):
+        last_seq = max(each.first_seq + each.rows - 1 for each in chunks)
+        made[HistoryObject(key, last_seq, leaving.left_at, leaving.small)] = tiny_carry(key, data)
     return made
 
 
-def _copied(store: ObjectStore, moved: Sequence[Sequence[RowRange]], tiny: Mapping[str, bytes]) -> Iterator[CarriedChunk]:
-    for ranges in moved:
-        read = copied_chunks(store, ranges, tiny.get(ranges[0].key, b"") if ranges else b"")
-        for each, data in zip(ranges, read, strict=True):
-            yield CarriedChunk(each.user, each.rows, data, each.first_seq, each.schema_version, each.stored_at)
-
-
-def _portions(chunks: Iterator[CarriedChunk], max_bytes: int) -> Iterator[list[CarriedChunk]]:
-    """A chunk is never split."""
-    return portions(chunks, lambda chunk: len(chunk.data), max_bytes)
+def _made(
+    store: ObjectStore, key_of: Callable[[str], str], moved: Chunks, terms: CutTerms, held: Held | None
+) -> Iterator[tuple[str, bytes, list[CarriedChunk]]]:
+    copies = (
+        CarriedChunk(each.user, each.rows, data, each.first_seq, each.schema_version, each.stored_at)
+        for ranges in moved
+        for each, data in zip(ranges, copied_chunks(store, ranges, held), strict=True)
+    )
+    # A chunk is never split.
+    for chunks in portions(copies, lambda chunk: len(chunk.data), terms.settings.segment_max_bytes):
+        unique = terms.new_id()
+        data = pack_carry(unique, chunks, terms.segment_format)
+        store.create(key_of(unique), data)
+        yield key_of(unique), data, chunks
 
 
 def settle(
@@ -180,17 +172,16 @@ def make_cut(
     # The number follows the view's cut. If another cut came first the creation fails, and everything is decided anew from that
     # one.
     version = view.cut.version + 1
-    headers = cache or HeaderCache()
-    parts = [headers.header(kept.key) or read_carry(store, kept.key) for kept in plan.history.joined]
-    tiny = {header.key: header.tiny for header in parts if header.tiny}
+    headers, joined = cache or HeaderCache(), plan.history.joined
+    parts = {kept.key: headers.header(kept.key) or read_carry(store, kept.key) for kept in joined}
     # What the cut names exists before the cut does. A crash in between leaves objects that no cut names, which a cleanup
     # removes.
     carried = make_carry(store, view.log_id, version, plan.moved, terms)
     # First those whose rows are read from the log: they are gone if it was swept, and nothing may be made of it then.
-    left = [make_history(store, view.log_id, version, each, terms, {}) for each in plan.history.left]
-    leaving = _joined(plan.history.joined, parts)
-    joined = [make_history(store, view.log_id, version, each, terms, tiny) for each in leaving]
-    kept = [*joined, *left]
+    kept = [make_history(store, view.log_id, version, each, terms, partial(IN_HAND.take, store)) for each in plan.history.left]
+    if joined:
+        leaving = Leaving(max(kept.left_at for kept in joined), tuple(header.ranges for header in parts.values()), joined=True)
+        kept.insert(0, make_history(store, view.log_id, version, leaving, terms, lambda each: parts[each.key].held(each)))
     terms.reach("settle:carried")
     cut = _following(view, plan, carried, chain.from_iterable(kept))
     try:
@@ -250,9 +241,3 @@ def _following(view: ListedLogView, plan: NextCut, carried: Sequence[str], histo
 def _published(cut: LogCut, passed: Sequence[BatchIdentity], *, doubts: bool) -> dict[str, int]:
     known = in_doubt(cut, newest(passed), lost=True) if doubts else cut.published
     return remember_published(known, passed)
-
-
-def _joined(joined: Sequence[HistoryObject], parts: Sequence[Header]) -> list[Leaving]:
-    if not joined:
-        return []
-    return [Leaving(max(kept.left_at for kept in joined), tuple(header.ranges for header in parts), joined=True)]
