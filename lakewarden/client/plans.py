@@ -42,7 +42,8 @@ class PlanCalls(Noun):
         return self.proposed(*names, look=bool(options.get("look", False)))
 
     def planned(self, operation: str, *tables: str, **options: object) -> Plan:
-        """As `plan`, for an operation whose name is a variable."""
+        """As `plan`, for an operation whose name is a variable. The plan comes with a report for each scope, those that could
+        not be looked at among them."""
         return self._parts.operator.preview(new_request(operation, tables, **options))
 
     def plan_due(self, *tables: str, look: bool = False) -> list[Plan]:
@@ -97,10 +98,7 @@ class Plans(PlanCalls):
     """`lake.maintenance.plans`."""
 
     due = PlanCalls.plan_due
-
-    def preview(self, operation: str, *tables: str, **options: object) -> Plan:
-        """As `planned`: the plan comes with a report for each scope, those that could not be looked at among them."""
-        return self._parts.operator.preview(new_request(operation, tables, **options))
+    preview = PlanCalls.planned
 
     def previews(self, *tables: str, look: bool = False) -> list[Plan]:
         """The plans of `due`, and those of operations whose scopes could not be looked at; each with its reports."""

@@ -90,8 +90,8 @@ def drop_tag(state: ObjectStore, table_id: str, user: str | None, name: str) -> 
     Raises:
         NotFound: the scope has no such tag.
     """
-    there = {entry.key for entry in state.list(_tags_of(table_id, user))}
-    key = f"{_tags_of(table_id, user)}/{name}"
+    there = {entry.key for entry in state.list(_of_scope(_TAGS, table_id, user))}
+    key = f"{_of_scope(_TAGS, table_id, user)}/{name}"
     if key not in there:
         raise NotFound(f"there is no tag {name!r}; there are {', '.join(sorted(k.rpartition('/')[2] for k in there)) or 'none'}")
     state.delete([key])
@@ -121,18 +121,21 @@ def tagged_versions(state: ObjectStore, table_id: str) -> Mapping[str | None, tu
 
 def remove_tags(state: ObjectStore, table_id: str, user: str, found: Callable[[int], None]) -> None:
     """Removes every tag of one user's scope; calls `found` with their number before the first is removed."""
-    keys = [entry.key for entry in state.list(_tags_of(table_id, user))]
+    keys = [entry.key for entry in state.list(_of_scope(_TAGS, table_id, user))]
     found(len(keys))
     state.delete(keys)
 
 
 def _key(table_id: str, tag: Tag) -> str:
     """Named by a hash of the user: any text may be a user id, and tags are never looked up by listing users."""
-    return f"{_tags_of(table_id, tag.user)}/{tag.name}"
+    return f"{_of_scope(_TAGS, table_id, tag.user)}/{tag.name}"
 
 
-def _tags_of(table_id: str, user: str | None) -> str:
-    return f"tags/{table_id}/{hashlib.sha256((user or '').encode()).hexdigest()}"
+_TAGS, _PINS = "tags", "leases"
+
+
+def _of_scope(root: str, table_id: str, user: str | None) -> str:
+    return f"{root}/{table_id}/{hashlib.sha256((user or '').encode()).hexdigest()}"
 
 
 _LONGEST = timedelta(days=30)
@@ -166,7 +169,7 @@ def pin_version(
     table = existing_table(target, version)
     _check_retained(table.version, target, now)
     user = target.scope.user
-    key = f"{_pins_of(table_id, user)}/{new_id()}"
+    key = f"{_of_scope(_PINS, table_id, user)}/{new_id()}"
     pin = Pin(key, user, table.version, now + timedelta(seconds=seconds))
     content = {"user": pin.user, "version": pin.version, "expires": pin.expires.isoformat()}
     state.create(key, json.dumps(content).encode())
@@ -200,11 +203,7 @@ def forget_expired(state: ObjectStore, table_id: str, now: datetime) -> None:
 
 def remove_pins(state: ObjectStore, table_id: str, user: str) -> None:
     """Ends every pin on one user's scope."""
-    state.delete([entry.key for entry in state.list(_pins_of(table_id, user))])
-
-
-def _pins_of(table_id: str, user: str | None) -> str:
-    return f"leases/{table_id}/{hashlib.sha256((user or '').encode()).hexdigest()}"
+    state.delete([entry.key for entry in state.list(_of_scope(_PINS, table_id, user))])
 
 
 def _read(state: ObjectStore, key: str) -> Pin | None:

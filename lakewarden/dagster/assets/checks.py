@@ -9,7 +9,6 @@ No `from __future__ import annotations` where Dagster reads a signature: it read
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import dagster as dg
 from pydantic import Field
@@ -18,12 +17,12 @@ from lakewarden.base.scope import TableName
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.catalog.state.failed_checks import EXPECTATION, LATEST, CheckResult
 from lakewarden.client import Lakehouse
-from lakewarden.dagster.assets.expectations import Verdict
 from lakewarden.dagster.assets.health import FLUSHED_IN_TIME, lateness
 from lakewarden.dagster.assets.health_changes import report_changes
 from lakewarden.dagster.assets.looks import (
+    CheckOutcome,
     CheckTurn,
-    Judgment,
+    FailedScope,
     Looks,
     ScopeUnderCheck,
     judge_columns,
@@ -67,26 +66,6 @@ class CheckConfig(dg.Config):
         50, description="The number of scopes to check in a table: those that failed, then the longest unchecked."
     )
     spark_above: int = Field(256 << 20, description="Bytes of one scope above which Spark reads it instead of this process.")
-
-
-@dataclass(frozen=True)
-class FailedScope:
-    """A scope that failed a check, and why."""
-
-    user: str
-    why: str
-
-
-@dataclass(frozen=True)
-class CheckOutcome:
-    """What one check found in some scopes."""
-
-    failed: Sequence[FailedScope]
-    details: Metadata
-    away: Sequence[FailedScope] = ()
-    """Scopes that could not be looked at, for now: they are not broken."""
-    checked: Sequence[CheckResult] | None = None
-    """What is to be kept; None: whether each scope failed."""
 
 
 def data_checks(table: Table) -> dict[str, str]:
@@ -207,26 +186,11 @@ def _shown_as(check: str) -> str:
 def _outcome(check: str, looks: Looks, lake: Lakehouse, table: Table, spark: SparkResource, config: CheckConfig) -> CheckOutcome:
     match check:
         case "one_row_per_key":
-            return _judged(judge_keys(looks.opened, spark, config.spark_above))
+            return judge_keys(looks.opened, spark, config.spark_above)
         case "columns_as_declared":
-            return _judged(judge_columns(looks.opened))
+            return judge_columns(looks.opened)
         case _:
             return _agreement(looks, lake, table)
-
-
-def _judged(judged: Judgment) -> CheckOutcome:
-    return CheckOutcome([FailedScope(user, why) for user, why in sorted(judged.failed.items())], _verdicts(judged.verdicts))
-
-
-def _verdicts(verdicts: Sequence[Verdict]) -> Metadata:
-    found = table_value(
-        {"expectation": verdict.expectation, "passed": verdict.passed, "unexpected": verdict.unexpected, "example": example}
-        for verdict in verdicts
-        for example in (verdict.examples or ("",))
-    )
-    broken = "; ".join(verdict.error for verdict in verdicts if verdict.error)
-    unexpected = dg.MetadataValue.int(sum(verdict.unexpected for verdict in verdicts))
-    return {"unexpected": unexpected, "expectations": found, **({"error": dg.MetadataValue.text(broken)} if broken else {})}
 
 
 def _agreement(looks: Looks, lake: Lakehouse, table: Table) -> CheckOutcome:
@@ -238,7 +202,7 @@ def _agreement(looks: Looks, lake: Lakehouse, table: Table) -> CheckOutcome:
     broken = _failed({user: [each for each in found if each.code in BROKEN] for user, found in wrong.items()})
     away = _failed({user: [each for each in found if each.code not in BROKEN] for user, found in wrong.items()})
     results = [each for task, one in checked for each in results_of_table(task.target, one) if each.check not in _BY_THEMSELVES]
-    return CheckOutcome(broken, {"unexpected": dg.MetadataValue.int(len(broken))}, away, results)
+    return CheckOutcome(broken, len(broken), away, results)
 
 
 def _wrong(one: CheckedScope) -> list[Finding]:
@@ -275,8 +239,7 @@ def result_of(
 ) -> dg.AssetCheckResult:
     """The result of one check; the scopes of the users in `left` failed it before and are not among these."""
     counted = f"{len(turn.scopes):,} of {turn.total:,} scopes"
-    error = outcome.details.get("error")
-    is_well = not outcome.failed and not left and error is None
+    is_well = not outcome.failed and not left
     return dg.AssetCheckResult(
         asset_key=key,
         check_name=check,
@@ -289,7 +252,7 @@ def result_of(
             "scopes/failed": dg.MetadataValue.int(len(outcome.failed)),
             "scopes/failed_before": dg.MetadataValue.int(len(left)),
             **_scopes_shown(outcome, left),
-            **outcome.details,
+            "unexpected": dg.MetadataValue.int(outcome.unexpected),
             "looked at": table_value({"user": look.user, "version": look.table.version} for look in looks[:_SHOWN]),
         },
     )
@@ -306,8 +269,6 @@ def _scopes_shown(outcome: CheckOutcome, left: Sequence[str]) -> Metadata:
 
 def _said(outcome: CheckOutcome, left: Sequence[str]) -> str:
     """The outcome in a few words; vacuums of the scopes that failed are blocked from now on."""
-    if error := outcome.details.get("error"):
-        return f"and the check could not be evaluated: {error.value}"
     away = f"; not looked at: {len(outcome.away):,}: {_first([one.user for one in outcome.away])}" if outcome.away else ""
     if not outcome.failed and not left:
         return f"all passed{away}"

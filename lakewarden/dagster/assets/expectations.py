@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -25,9 +25,6 @@ if TYPE_CHECKING:
 _SHOWN = 20
 """The most rows that a verdict shows: enough to find the fault, few enough for Dagster's event log."""
 
-Expected = Callable[[], "Expectation"]
-"""Creates an expectation when it is needed: Great Expectations takes seconds to load, and most runs check nothing."""
-
 
 @dataclass(frozen=True)
 class Verdict:
@@ -43,32 +40,7 @@ class Verdict:
     """That of an expectation of a user's suite (`suites.PLACE`)."""
 
 
-def unique_together(columns: Sequence[str]) -> Expected:
-    """No two rows have the same values in these columns."""
-
-    def make() -> Expectation:
-        from great_expectations.expectations.core.expect_column_values_to_be_unique import ExpectColumnValuesToBeUnique
-        from great_expectations.expectations.core.expect_compound_columns_to_be_unique import ExpectCompoundColumnsToBeUnique
-
-        if len(columns) == 1:
-            return ExpectColumnValuesToBeUnique(column=columns[0])
-        return ExpectCompoundColumnsToBeUnique(column_list=list(columns))
-
-    return make
-
-
-def equal_pair(one: str, other: str) -> Expected:
-    """Every row has the same value in both columns."""
-
-    def make() -> Expectation:
-        from great_expectations.expectations.core.expect_column_pair_values_to_be_equal import ExpectColumnPairValuesToBeEqual
-
-        return ExpectColumnPairValuesToBeEqual(column_A=one, column_B=other, ignore_row_if="neither")
-
-    return make
-
-
-def validate_pandas(rows: pa.Table, *expected: Expected) -> list[Verdict]:
+def validate_pandas(rows: pa.Table, expected: Sequence[Expectation]) -> list[Verdict]:
     """On pandas: the engine for small scopes, milliseconds once it is loaded."""
     batches = _context().data_sources.add_pandas("scopes").add_dataframe_asset("rows")
     return _validate(batches.add_batch_definition_whole_dataframe("all"), _frame(rows), expected)
@@ -84,7 +56,7 @@ def _frame(rows: pa.Table) -> object:
     return frame
 
 
-def validate_spark(rows: DataFrame, *expected: Expected) -> list[Verdict]:
+def validate_spark(rows: DataFrame, expected: Sequence[Expectation]) -> list[Verdict]:
     """On the active Spark session: the engine for large scopes."""
     # Given a config it might restart the session; persist would keep every checked scope in the executors' memory.
     batches = _context().data_sources.add_spark("scopes", persist=False).add_dataframe_asset("rows")
@@ -102,10 +74,10 @@ def _context() -> EphemeralDataContext:
     return context
 
 
-def _validate(batches: BatchDefinition[Any], rows: object, expected: Sequence[Expected]) -> list[Verdict]:
+def _validate(batches: BatchDefinition[Any], rows: object, expected: Sequence[Expectation]) -> list[Verdict]:
     from great_expectations.core import ExpectationSuite
 
-    suite = ExpectationSuite(name="scopes", expectations=[make() for make in expected])
+    suite = ExpectationSuite(name="scopes", expectations=list(expected))
     with old_modules():
         found = batches.get_batch({"dataframe": rows}).validate(suite)
     return [_verdict(result) for result in found.results]

@@ -1,7 +1,4 @@
-"""Reads some scopes' tables for the checks with deltalake's own reader, here or on Spark, and evaluates expectations.
-
-Scopes are read in groups: small ones together in this process, up to this many bytes, and a larger one by itself on Spark.
-"""
+"""Reads some scopes' tables for the checks with deltalake's own reader, here or on Spark, and judges keys and columns."""
 
 from __future__ import annotations
 
@@ -11,15 +8,13 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lakewarden.base.clock import to_millis
-from lakewarden.base.quantities import portions
 from lakewarden.base.scope import Scope, TableName
 from lakewarden.catalog.model import Table, TableSchema
+from lakewarden.catalog.state.failed_checks import CheckResult
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.client import Lakehouse
-from lakewarden.dagster.assets.expectations import Verdict, equal_pair, unique_together, validate_pandas, validate_spark
 from lakewarden.dagster.spark_session import SparkResource
 from lakewarden.delta.parquet.schema import LiveColumn, delta_schema, live_columns, rows_schema
 from lakewarden.delta.reading.rows import scanned_rows
@@ -29,10 +24,6 @@ from lakewarden.maintenance.plans.rounds import RoundPlace, next_behind, note_re
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-
-_USER = "_user"
-_REPEATS = "two rows have one key"
 
 
 @dataclass(frozen=True)
@@ -66,11 +57,23 @@ class Looks:
 
 
 @dataclass(frozen=True)
-class Judgment:
-    """What one check found: its expectations' verdicts, and the users whose scopes failed, with why."""
+class FailedScope:
+    """A scope that failed a check, and why."""
 
-    verdicts: Sequence[Verdict]
-    failed: Mapping[str, str]
+    user: str
+    why: str
+
+
+@dataclass(frozen=True)
+class CheckOutcome:
+    """What one check found in some scopes; `unexpected` counts the rows, columns or scopes that are wrong."""
+
+    failed: Sequence[FailedScope]
+    unexpected: int
+    away: Sequence[FailedScope] = ()
+    """Scopes that could not be looked at, for now: they are not broken."""
+    checked: Sequence[CheckResult] | None = None
+    """What is to be kept; None: whether each scope failed."""
 
 
 def look_at(lake: Lakehouse, scopes: Iterable[Scope]) -> Looks:
@@ -91,40 +94,35 @@ def _open(target: ScopeTarget) -> ScopeUnderCheck | ScopeTarget:
     return target if table is None else ScopeUnderCheck(target, table)
 
 
-def judge_keys(looks: Sequence[ScopeUnderCheck], spark: SparkResource, spark_above: int) -> Judgment:
-    """No two rows of a scope have one key: a batch for each group of scopes, with the user as part of the key.
-
-    A scope of more than `spark_above` bytes is read by Spark, the others by this process, without Lakewarden's own readers.
+def judge_keys(looks: Sequence[ScopeUnderCheck], spark: SparkResource, spark_above: int) -> CheckOutcome:
+    """No two rows of a scope have one key. Spark counts those of a scope of more than `spark_above` bytes, this process those of
+    the others, without Lakewarden's own readers.
     """
-    judgments = [_judge_group(group, spark, spark_above) for group in portions(looks, lambda look: look.bytes, spark_above)]
-    failed = {user: why for one in judgments for user, why in one.failed.items()}
-    return Judgment([verdict for one in judgments for verdict in one.verdicts], failed)
+    failed, repeats = list[FailedScope](), 0
+    for look in looks:
+        try:
+            found = _repeats_on_spark(look, spark) if look.bytes > spark_above else _repeats(look)
+        except Terminal as error:  # fails this scope, and keeps no other from its check
+            failed.append(FailedScope(look.user, f"its rows cannot be read: {error}"))
+            continue
+        if found:
+            failed.append(FailedScope(look.user, "two rows have one key"))
+            repeats += found
+    return CheckOutcome(failed, repeats)
 
 
-def _judge_group(looks: Sequence[ScopeUnderCheck], spark: SparkResource, spark_above: int) -> Judgment:
-    keys = list(looks[0].target.schema.primary_key)
-    expected = unique_together([_USER, *keys])
-    if sum(look.bytes for look in looks) > spark_above:
-        verdicts = validate_spark(spark_rows(looks, keys, spark, _USER), expected)
-        return Judgment(verdicts, {} if _passed(verdicts) else {look.user: _REPEATS for look in looks})
-    read = {look.user: _rows_or_why(look, keys) for look in looks}
-    unread = {user: found for user, found in read.items() if isinstance(found, str)}
-    tables = [found for found in read.values() if not isinstance(found, str)]
-    if not tables:
-        return Judgment([], unread)
-    rows = pa.concat_tables(tables)
-    verdicts = validate_pandas(rows, expected)
-    return Judgment(verdicts, unread if _passed(verdicts) else unread | dict.fromkeys(_with_repeats(rows, keys), _REPEATS))
+def _repeats(look: ScopeUnderCheck) -> int:
+    """The number of rows that share their key with another one."""
+    keys = list(look.target.schema.primary_key)
+    counts = rows_of(look, keys).group_by(keys).aggregate([([], "count_all")]).column("count_all").to_numpy()
+    return int(counts[counts > 1].sum())
 
 
-def _passed(verdicts: Iterable[Verdict]) -> bool:
-    return all(verdict.passed for verdict in verdicts)
-
-
-def _with_repeats(rows: pa.Table, keys: Sequence[str]) -> frozenset[str]:
-    """The users of rows that repeat a key."""
-    counted = rows.group_by([_USER, *keys]).aggregate([([], "count_all")])
-    return frozenset(map(str, counted.filter(pc.field("count_all") > 1)[_USER].to_pylist()))
+def _repeats_on_spark(look: ScopeUnderCheck, spark: SparkResource) -> int:
+    keys = look.target.schema.primary_key
+    names = [f"key_{number}" for number in range(len(keys))]  # Spark would read a dot in a name as a field
+    found = spark_rows(look, keys, spark).toDF(*names).groupBy(*names).count().where("count > 1")
+    return int(found.agg({"count": "sum"}).collect()[0][0] or 0)
 
 
 def rows_of(look: ScopeUnderCheck, columns: Sequence[str]) -> pa.Table:
@@ -132,69 +130,45 @@ def rows_of(look: ScopeUnderCheck, columns: Sequence[str]) -> pa.Table:
     return scanned_rows(look.table, look.target.schemas, columns)
 
 
-def _rows_or_why(look: ScopeUnderCheck, columns: Sequence[str]) -> pa.Table | str:
-    """With the user; or why they cannot be read: that fails this scope, and keeps no other from its check."""
-    try:
-        rows = rows_of(look, columns)
-    except Terminal as error:
-        return f"its rows cannot be read: {error}"
-    return rows.append_column(_USER, pa.repeat(pa.scalar(look.user), rows.num_rows))
-
-
-def spark_rows(
-    looks: Sequence[ScopeUnderCheck], columns: Sequence[str], spark: SparkResource, user_column: str = ""
-) -> DataFrame:
-    """One task for each scope. It reads with the connection of the scope's storage, as this process would, without a JAR.
-
-    Args:
-        user_column: the name of a column more, of the scope's user; empty for none.
-    """
+def spark_rows(look: ScopeUnderCheck, columns: Sequence[str], spark: SparkResource) -> DataFrame:
+    """The rows of a scope, read by one task with the connection of the scope's storage, as this process would, without a JAR."""
     from pyspark.sql.pandas.types import from_arrow_schema  # only large scopes need Spark
 
-    declared = rows_schema(looks[0].target.schema)
-    of_user = [pa.field(user_column, pa.string())] if user_column else []
-    schema = pa.schema([*(declared.field(name) for name in columns), *of_user])
-    pieces = spark.spark_session.range(0, len(looks), 1, len(looks))
-    rows: DataFrame = pieces.mapInArrow(_reader(looks, tuple(columns), schema, user_column), from_arrow_schema(schema))
+    declared = rows_schema(look.target.schema)
+    schema = pa.schema([declared.field(name) for name in columns])
+    one = spark.spark_session.range(0, 1, 1, 1)
+    rows: DataFrame = one.mapInArrow(_reader(look, tuple(columns), schema), from_arrow_schema(schema))
     return rows
 
 
 def _reader(
-    looks: Sequence[ScopeUnderCheck], columns: tuple[str, ...], schema: pa.Schema, user_column: str
+    look: ScopeUnderCheck, columns: tuple[str, ...], schema: pa.Schema
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """The tasks' function. It names nothing of this module: executors have the library, not the code location."""
-    places = [(look.target.location, look.table.version, look.target.schemas, look.user) for look in looks]
+    """The task's function. It names nothing of this module: executors have the library, not the code location."""
+    location, version, schemas = look.target.location, look.table.version, look.target.schemas
 
     def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for row in batch.to_pylist():
-                location, version, schemas, user = places[row["id"]]
-                table = ScopeTable.open(location, version)
-                assert table is not None, "a missing version raises"
-                rows = scanned_rows(table, schemas, columns)
-                if user_column:
-                    rows = rows.append_column(user_column, pa.repeat(pa.scalar(user), rows.num_rows))
-                yield from rows.cast(schema).to_batches()
+        for _ in batches:
+            table = ScopeTable.open(location, version)
+            assert table is not None, "a missing version raises"
+            yield from scanned_rows(table, schemas, columns).cast(schema).to_batches()
 
     return read
 
 
-def judge_columns(looks: Sequence[ScopeUnderCheck]) -> Judgment:
-    """Every column is as declared in order, type and nullability: one row a column, with the declared and the actual one."""
-    rows = [row for look in looks for row in _columns(look)]
-    if not rows:
-        return Judgment([], {})
-    failed = {row["user"]: "other columns" for row in rows if row["declared"] != row["found"]}
-    return Judgment(validate_pandas(pa.Table.from_pylist(rows), equal_pair("declared", "found")), failed)
+def judge_columns(looks: Sequence[ScopeUnderCheck]) -> CheckOutcome:
+    """Every column is as declared in order, type and nullability."""
+    differing = [(look.user, pairs) for look in looks if (pairs := _differing(look))]
+    failed = [FailedScope(user, "; ".join(f"{have} instead of {want}" for want, have in pairs)) for user, pairs in differing]
+    return CheckOutcome(failed, sum(len(pairs) for _, pairs in differing))
 
 
-def _columns(look: ScopeUnderCheck) -> list[dict[str, str]]:
-    """Accepts a table that was last flushed under an earlier schema version."""
+def _differing(look: ScopeUnderCheck) -> list[tuple[str, str]]:
+    """The declared and the actual columns where they differ. Accepts a table that was last flushed under an earlier schema."""
     found = [_text(column) for column in look.table.columns]
     schemas = [_declared(schema) for schema in look.target.schemas]
-    declared = found if found in schemas else schemas[-1]
-    pairs = zip_longest(declared, found, fillvalue="(none)")
-    return [{"user": look.user, "declared": want, "found": have} for want, have in pairs]
+    pairs = zip_longest(found if found in schemas else schemas[-1], found, fillvalue="(none)")
+    return [(want, have) for want, have in pairs if want != have]
 
 
 def _declared(schema: TableSchema) -> list[str]:

@@ -18,8 +18,6 @@ from lakewarden.catalog.state.failed_checks import CheckResult
 from lakewarden.client import Lakehouse
 from lakewarden.dagster.assets.checks import (
     CheckConfig,
-    CheckOutcome,
-    FailedScope,
     behind_results,
     failed_before,
     keep_results,
@@ -28,7 +26,7 @@ from lakewarden.dagster.assets.checks import (
 )
 from lakewarden.dagster.assets.expectations import Verdict, validate_pandas, validate_spark
 from lakewarden.dagster.assets.health import health_key
-from lakewarden.dagster.assets.looks import ScopeUnderCheck, look_at, next_turn, rows_of, spark_rows
+from lakewarden.dagster.assets.looks import CheckOutcome, FailedScope, ScopeUnderCheck, look_at, next_turn, rows_of, spark_rows
 from lakewarden.dagster.assets.suites import LOADS, UNEXPECTED_ROWS, ExpectedCheck, Suite
 from lakewarden.dagster.lakehouse import LAKE, SPARK, lake_of, spark_of
 from lakewarden.dagster.mount import Mount
@@ -55,9 +53,6 @@ class _Made:
     place: int
     expectation: "Expectation"
     on_spark: bool
-
-    def __call__(self) -> "Expectation":
-        return self.expectation
 
 
 def evaluate(
@@ -96,9 +91,9 @@ def _on_spark(look: ScopeUnderCheck, made: Sequence[_Made], spark: SparkResource
     ours = [one for one in made if one.on_spark]
     if not ours:
         return []
-    rows = spark_rows([look], _columns(look), spark).persist()
+    rows = spark_rows(look, _columns(look), spark).persist()
     try:
-        return validate_spark(rows, *ours)
+        return validate_spark(rows, [one.expectation for one in ours])
     finally:
         rows.unpersist()
 
@@ -109,9 +104,9 @@ def _on_pandas(look: ScopeUnderCheck, made: Sequence[_Made]) -> list[Verdict]:
     rows = rows_of(look, _columns(look)) if ours else pa.table({})
     of_types = [one for one in ours if one.check.type in _OF_TYPES and one.check.arguments.get("column") in rows.column_names]
     others = [one for one in ours if one not in of_types]
-    found = validate_pandas(rows, *others) if others else []
+    found = validate_pandas(rows, [one.expectation for one in others]) if others else []
     for one in of_types:
-        found += validate_pandas(rows.select([str(one.check.arguments["column"])]).drop_null(), one)
+        found += validate_pandas(rows.select([str(one.check.arguments["column"])]).drop_null(), [one.expectation])
     return found
 
 
@@ -290,7 +285,7 @@ def _outcome(check: str, looks: Sequence[ScopeUnderCheck], verdicts: Sequence[Ve
     ]
     failed = [FailedScope(look.user, _shown(verdict)) for look, verdict in found if not verdict.passed]
     unexpected = sum(verdict.unexpected for verdict in verdicts if not verdict.passed)
-    return CheckOutcome(failed, {"unexpected": dg.MetadataValue.int(unexpected)}, checked=kept)
+    return CheckOutcome(failed, unexpected, checked=kept)
 
 
 def _shown(verdict: Verdict) -> str:

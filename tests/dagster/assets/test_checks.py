@@ -169,6 +169,9 @@ def test_a_foreign_column_is_found(chat: str, ada: str, instance: dg.DagsterInst
     found = run_checks(chat, instance)["columns_as_declared"]
     assert not found.passed
     assert found.metadata["unexpected"].value == 1
+    failed = found.metadata["failed scopes"]
+    assert isinstance(failed, dg.TableMetadataValue)
+    assert [record.data["why"] for record in failed.records] == ["extra long instead of (none)"]
 
 
 def test_a_row_beyond_the_log_is_found(chat: str, ada: str, instance: dg.DagsterInstance) -> None:
