@@ -126,7 +126,7 @@ def value_of(text: str | None, delta_type: str) -> Value | None:
     """
     if not text:
         return None
-    read = _decimal if delta_type.startswith("decimal(") else _READERS.get(delta_type)
+    read: Callable[[str], Value] | None = Decimal if delta_type.startswith("decimal(") else _READERS.get(delta_type)
     try:
         return None if read is None else read(text)
     except (ValueError, ArithmeticError):
@@ -165,10 +165,6 @@ def moment_of(text: str) -> datetime:
 
 def _flag(text: str) -> bool:
     return text.lower() == "true"
-
-
-def _decimal(text: str) -> Decimal:
-    return Decimal(text)
 
 
 _READERS: Mapping[str, Callable[[str], Value]] = {

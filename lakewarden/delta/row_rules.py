@@ -72,18 +72,22 @@ def _condition(rule: RowRule, schema: TableSchema) -> Holds | None:
     return condition_of(rule.text, rows_schema(schema)) if rule.is_condition else None
 
 
-def check_understood(rules: Iterable[RowRule], schema: TableSchema, where: str) -> None:
-    """Call this before rows are written for a table with these rules.
+def check_understood(rules: Iterable[RowRule], schema: TableSchema, where: str) -> list[tuple[RowRule, Holds]]:
+    """Call this before rows are written for a table with these rules. Returns the condition of each.
 
     Raises:
         Unsupported: one cannot be evaluated here.
     """
+    conditions = []
     for rule in rules:
-        if _condition(rule, schema) is None:
+        holds = _condition(rule, schema)
+        if holds is None:
             raise Unsupported(
                 f"{where} has {rule.what} ({rule.text}) of another writer, which is not evaluated here: comparisons of a column"
                 " with a literal, IS NULL, AND and OR are. No row is added until that writer drops it; rows in the log stay there"
             )
+        conditions.append((rule, holds))
+    return conditions
 
 
 def check_known(head: TableHead, schema: TableSchema, rows: pa.Table, where: str) -> None:
@@ -107,11 +111,9 @@ def check_rows(rules: Sequence[RowRule], schema: TableSchema, parts: Iterable[pa
         Unsupported: as `check_understood`.
         ConstraintViolation: a row does not keep a rule.
     """
-    check_understood(rules, schema, where)
-    conditions = [(rule, _condition(rule, schema)) for rule in rules]
+    conditions = check_understood(rules, schema, where)
     for part in parts:
         for rule, holds in conditions:
-            assert holds is not None, "each is understood"
             _check(rule, holds, part, where)
 
 

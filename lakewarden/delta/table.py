@@ -204,10 +204,8 @@ class ScopeTable(TableContents):
 
     def empty(
         self, *, stamp: CommitStamp, since: datetime, now: datetime, transaction: tuple[str, int] | None = None
-    ) -> Steps[int]:
-        """Commits a version without files, and returns it.
-
-        The caller writes the checkpoint.
+    ) -> Steps[None]:
+        """Commits a version without files. The caller writes the checkpoint.
 
         Args:
             since: as in `commit`.
@@ -218,7 +216,6 @@ class ScopeTable(TableContents):
         """
         change = CommitChange(stamp, transactions_of(transaction), _OVERWRITE, removes=self.files())
         yield from self._commit(change, since, now)
-        return self.version + 1
 
     @property
     def _mended(self) -> bool:
@@ -228,16 +225,6 @@ class ScopeTable(TableContents):
     def checkpoint(self) -> None:
         """Writes the checkpoint of this version; raises as `write_checkpoint`."""
         write_checkpoint(self.location, self.version, in_place=True, passes_over=self._mended)
-
-    def set_property(self, name: str, value: str, *, stamp: CommitStamp, since: datetime, now: datetime) -> Steps[None]:
-        """Commits the property. This snapshot must not be used afterwards. `since` is as in `commit`.
-
-        Raises:
-            Conflict: as `commit`; nothing was changed.
-        """
-        change = CommitChange(stamp, {}, head=self.head.with_properties({name: value}), operation="SET TBLPROPERTIES")
-        yield from self._commit(change, since, now)
-        self._checkpoint(self.version + 1)
 
     def _checkpoint(self, version: int) -> None:
         """Writes the checkpoint of a version that was just committed, if one is due."""

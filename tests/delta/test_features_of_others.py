@@ -25,7 +25,9 @@ _KEPT = {feature.name for feature in FEATURES if feature.kept}
 _ACTS: Mapping[str, Callable[[ScopeTarget], object]] = {
     "a row that is new": lambda scope: flush(scope, people(7), first_seq=7),
     "a row that is there": lambda scope: flush(scope, people(1, name="new"), first_seq=8),
-    "a property": lambda scope: alone(table_of(scope).set_property("lakewarden.a", "b", stamp=CommitStamp("J", "MOVE"), **at())),
+    "a property": lambda scope: alone(
+        table_of(scope).commit(CommitChange(CommitStamp("J", "MOVE")), properties={"lakewarden.a": "b"}, **at())
+    ),
     "the same rows": lambda scope: alone(
         table_of(scope).commit(CommitChange(CommitStamp("J", "OPTIMIZE"), data_change=False), **at())
     ),

@@ -124,5 +124,6 @@ def _taken(table: ScopeTable, target: ScopeTarget, token: int) -> _Mark:
 
 
 def _set(table: ScopeTable, target: ScopeTarget, token: int, version: str, by: Committer) -> Steps[None]:
-    stamp = CommitStamp(by.job_id, MOVE, {"frozen": version})
-    yield from table.set_property(_PROPERTY, f"{target.app_id} {token} {version}", stamp=stamp, since=by.since, now=by.clock())
+    change = CommitChange(CommitStamp(by.job_id, MOVE, {"frozen": version}), operation="SET TBLPROPERTIES")
+    frozen = {_PROPERTY: f"{target.app_id} {token} {version}"}
+    yield from table.commit(change, since=by.since, now=by.clock(), properties=frozen)

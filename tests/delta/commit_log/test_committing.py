@@ -23,7 +23,7 @@ _STAMP = CommitStamp("J-1", "OPTIMIZE")
 _DOORS: dict[str, Callable[[ScopeTable, ScopeTarget, dict[str, Any]], object]] = {
     "commit": lambda table, _, held: alone(table.commit(CommitChange(_STAMP), schemas=(PEOPLE,), **held)),
     "empty": lambda table, _, held: alone(table.empty(stamp=_STAMP, **held)),
-    "property": lambda table, _, held: alone(table.set_property("a.b", "c", stamp=_STAMP, **held)),
+    "property": lambda table, _, held: alone(table.commit(CommitChange(_STAMP), properties={"a.b": "c"}, **held)),
     "create": lambda _, new, held: alone(create_table(new, CommitChange(_STAMP), **held)),
 }
 
