@@ -1,14 +1,15 @@
-"""Quantities as people write and read them: numbers of bytes, and lengths of time. Portions of a bounded quantity."""
+"""Quantities as people write and read them: numbers of bytes, and lengths of time. Items by portions, and by keys."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import TypeVar
 
 from lakewarden.errors import InvalidArgument
 
 T = TypeVar("T")
+K = TypeVar("K", bound=Hashable)
 
 _STEP = 1024
 _BYTES = re.compile(r"(?:^|_)bytes(?:_|$)|Bytes$")
@@ -80,6 +81,14 @@ def portions(items: Iterable[T], size_of: Callable[[T], int], most: int) -> Iter
         size += size_of(item)
     if portion:
         yield portion
+
+
+def grouped(items: Iterable[T], key_of: Callable[[T], K]) -> dict[K, tuple[T, ...]]:
+    """The items of each key, in their order."""
+    found: dict[K, list[T]] = {}
+    for item in items:
+        found.setdefault(key_of(item), []).append(item)
+    return {key: tuple(some) for key, some in found.items()}
 
 
 def lasting(seconds: float) -> str:

@@ -8,6 +8,7 @@ from functools import partial
 
 import pyarrow as pa
 
+from lakewarden.base.quantities import grouped
 from lakewarden.catalog.buckets import bucket_named
 from lakewarden.catalog.changes.engines import require_active
 from lakewarden.catalog.model import Catalog, Table
@@ -142,10 +143,7 @@ def _tasks(cold: _Snapshot, read: ScopeRead, hot: pa.Table | None, part_bytes: i
 
 def _by_bucket(files: Iterable[DataFile]) -> Iterable[Sequence[DataFile]]:
     """The files of each bucket, which one task reads unless they are many bytes; together those of a table without buckets."""
-    found: dict[int | None, list[DataFile]] = {}
-    for file in files:
-        found.setdefault(bucket_named(file.path), []).append(file)
-    return found.values()
+    return grouped(files, lambda file: bucket_named(file.path)).values()
 
 
 def _packed(files: Sequence[DataFile], most: int) -> Iterator[list[DataFile]]:

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakewarden.base.clock import NewId
+from lakewarden.base.quantities import grouped
 from lakewarden.catalog.buckets import bucket_named, divided_by_bucket, in_bucket
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.parquet.schema import SEQ, file_schema
@@ -85,10 +86,7 @@ class DataFile(NamedTuple):
 
 def by_partition(files: Iterable[DataFile]) -> dict[Partition, tuple[DataFile, ...]]:
     """The files of each partition, in their order; all under one where there are no partition columns."""
-    found: dict[Partition, list[DataFile]] = {}
-    for file in files:
-        found.setdefault(file.partition, []).append(file)
-    return {partition: tuple(some) for partition, some in found.items()}
+    return grouped(files, lambda file: file.partition)
 
 
 Place = tuple[Partition, int | None]
@@ -101,10 +99,7 @@ def place_of(file: DataFile) -> Place:
 
 def by_place(files: Iterable[DataFile]) -> dict[Place, tuple[DataFile, ...]]:
     """The files of each bucket of each partition, in their order: those that a rewrite may put together."""
-    found: dict[Place, list[DataFile]] = {}
-    for file in files:
-        found.setdefault(place_of(file), []).append(file)
-    return {place: tuple(some) for place, some in found.items()}
+    return grouped(files, place_of)
 
 
 def batch_name(number: int, new_id: NewId) -> str:

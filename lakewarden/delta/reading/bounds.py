@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakewarden.base.quantities import grouped
 from lakewarden.catalog.buckets import bucket_named, bucket_of
 from lakewarden.catalog.model import TableSchema
 from lakewarden.delta.partitions import Partition, divided, value_of
@@ -44,7 +45,7 @@ def files_within(table: ScopeTable, bounds: Sequence[Bound]) -> list[DataFile]:
     files = list(table.files())
     if not bounds or not files:
         return files
-    places = list(range(len(files)))
+    places: Sequence[int] = range(len(files))
     if table.head.partition_columns:
         inside = {partition for partition in {file.partition for file in files} if may_have_within(table, partition, bounds)}
         places = [place for place in places if files[place].partition in inside]
@@ -58,15 +59,13 @@ def may_hold(table: ScopeTable, keys: pa.Table, primary_key: Sequence[str]) -> t
     """
     files = table.files()
     fixed = [name for name in table.head.partition_columns if name in primary_key]
-    places: dict[Partition, list[int]] = {}
-    for place, file in enumerate(files):
-        places.setdefault(tuple(pair for pair in file.partition if pair[0] in fixed), []).append(place)
+    places = grouped(range(len(files)), lambda place: tuple(pair for pair in files[place].partition if pair[0] in fixed))
     there = ((places[partition], rows) for partition, rows in divided(keys, fixed) if partition in places)
     found = (_places_within(table, some, key_bounds(primary_key, rows)) for some, rows in there)
     return tuple(files[place] for place in sorted(chain.from_iterable(found)))
 
 
-def _places_within(table: ScopeTable, places: list[int], bounds: Sequence[Bound]) -> list[int]:
+def _places_within(table: ScopeTable, places: Sequence[int], bounds: Sequence[Bound]) -> Sequence[int]:
     """Of the live files at these places, those that by their statistics may have a row within all bounds."""
     for bound in bounds:
         known = None if bound.column in table.head.partition_columns else table.bounds(bound.column)
