@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
+import pyarrow as pa
 import pytest
 
-from lakewarden.delta.reading.bounds import Bound, files_within
-from tests.delta.scopes import flush, people, table_of, target
+from lakewarden.delta.reading.bounds import Bound, files_within, key_bounds
+from tests.delta.scopes import flush, people, schema, table_of, target
 from tests.fixtures.bucket import AnyPath
 
 
@@ -34,3 +37,11 @@ def test_the_only_file_is_passed_over_too(tmp_path: AnyPath) -> None:
     flush(scope, people(1, 2), first_seq=1)
     assert len(files_within(table_of(scope), [Bound("id", 2, 3)])) == 1
     assert files_within(table_of(scope), [Bound("id", 3, 4)]) == []
+
+
+def test_files_are_passed_over_by_a_decimal_key(tmp_path: AnyPath) -> None:
+    scope = target(tmp_path, schema("id DECIMAL(10,2) NOT NULL", "name TEXT"))
+    for start in (10, 20, 30):
+        flush(scope, [{"id": Decimal(start) + Decimal("0.25"), "name": "n"}], first_seq=start)
+    keys = pa.table({"id": pa.array([Decimal("20.25")], pa.decimal128(10, 2))})
+    assert [file.min_seq for file in files_within(table_of(scope), key_bounds(["id"], keys))] == [20]
