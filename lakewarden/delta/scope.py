@@ -162,7 +162,7 @@ def compared(table: ScopeTable | None, target: ScopeTarget) -> ScopeTable | None
     if found is None:
         return None
     KNOWN_RULES.see(target, found.head, has=bool(rules_of(found.head)))
-    return _of_scope(found, target)
+    return _of_scope(found, target, checked=found is table)
 
 
 def what_is_lost(table: ScopeTable | None, target: ScopeTarget) -> tuple[ScopeTable | None, str]:
@@ -213,8 +213,9 @@ def _less(table: ScopeTable | None, known: KnownState | None, target: ScopeTarge
     return f"{was} and all rows up to _seq {known.watermark}, and {target.uri} has them up to {watermark}"
 
 
-def _of_scope(table: ScopeTable, target: ScopeTarget) -> ScopeTable:
-    check_owner(table, target)
+def _of_scope(table: ScopeTable, target: ScopeTarget, *, checked: bool = False) -> ScopeTable:
+    if not checked:
+        check_owner(table, target)
     table.scope = target.scope if target.mark else None
     return table
 

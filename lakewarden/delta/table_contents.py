@@ -148,7 +148,7 @@ class TableContents:
 
         Raises as `schema_version` where there are any: a fence has the columns of the table that was dropped.
         """
-        return not self.has_files or reads_alike(self.schema_version(schemas), schemas[-1])
+        return not self.has_files or (there := self.schema_version(schemas)) is schemas[-1] or reads_alike(there, schemas[-1])
 
     def keeps_files(self, schemas: tuple[TableSchema, ...]) -> bool:
         """Whether a commit may bring the newest columns and leave files as they are, which lack some of them. Otherwise it has to

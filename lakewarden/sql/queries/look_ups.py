@@ -56,7 +56,7 @@ class _AnswerColumn:
     value: object = None
 
 
-_NAME, _TYPE = attrgetter("name"), attrgetter("type")  # a comprehension is a call of Python's own
+_NAME, _TYPE, _SOURCE = attrgetter("name"), attrgetter("type"), attrgetter("source")  # a comprehension is a call of its own
 
 
 _ShownConstant = tuple[Constant, str | None]
@@ -86,7 +86,7 @@ class BoundLookUp:
         from lakewarden.sql.queries.scan import scanned  # imports Delta, which a query without tables does not need
         from lakewarden.tables.strong_read import ReadSelection
 
-        names = [column.source for column in self.columns if column.source is not None]
+        names = filter(None, map(_SOURCE, self.columns))
         bounds = tuple(map(Bound, self.key, self.key.values(), self.key.values()))
         wanted = ReadSelection(tuple(dict.fromkeys([*names, *self.key])), bounds)
         # right behind the statement's look at the catalog; rows of the log are not within the bounds
