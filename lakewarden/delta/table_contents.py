@@ -42,6 +42,8 @@ class TableContents:
             self.log_state = found
         self._transactions = {} if self._kept is None else {**self._kept.transactions}
         """Those that are known without another look, as `watermark` returns them."""
+        self._matched: tuple[tuple[TableSchema, ...], TableSchema] | None = None
+        """What `schema_version` returned last, and for which schemas."""
         self._bounds: dict[str, Bounds | None] = {}
         self.scope: Scope | None = None
         """The owner whose rows its files must hold; None when that is not checked."""
@@ -119,10 +121,13 @@ class TableContents:
             Unsupported: they match no version: another writer added, dropped, renamed or mapped columns in Delta itself.
             Corrupt: the same, and they were this warehouse's: its state is older than they are.
         """
+        if self._matched is not None and self._matched[0] is schemas:
+            return self._matched[1]
         mapping = self.mapping
         if mapping != "none":
             raise Unsupported(f"{self.uri} was given column mapping ({mapping}) by another writer; restore a version before that")
         if found := version_of(self.head.schema, schemas):
+            self._matched = schemas, found
             return found
         if is_ours(self.columns):
             raise self._younger(schemas[-1])
