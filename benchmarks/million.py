@@ -22,6 +22,7 @@ from benchmarks.measuring.scale import Scale
 from lakewarden.base.setting_sections import FlushSettings, LogSettings
 from lakewarden.base.settings import Settings
 from lakewarden.client import Lakehouse
+from lakewarden.client.fleet_page import fleet_page
 from lakewarden.tables.client import TableClient
 
 _ONE_SEGMENT = Settings(log=LogSettings(segment_max_rows=1 << 20, segment_max_bytes=1 << 32))
@@ -59,6 +60,24 @@ def run(scale: Scale, place: Path) -> Section:
             [("processor time", *(f"{1000 * taken:.0f} ms" for taken, _ in found), f"{found[1][0] / found[0][0]:.2f}")],
         )
     )
+    whole = str(place / f"registered-{many}")
+    (looked, peak), (hashed, _) = measured("page", whole, many), measured("hashes", whole, many)
+    section.tables.append(
+        Table(
+            "The page of these scopes, of which no look was kept before, beside the keyed hashes of their users alone, which it"
+            " needs to know the erased ones. Target: at most twice.",
+            ("what", "page", "peak of memory", "hashes", "times"),
+            [
+                (
+                    "processor time",
+                    f"{1000 * looked:,.1f} ms",
+                    f"{peak:.0f} MB",
+                    f"{1000 * hashed:,.2f} ms",
+                    f"{looked / hashed:.1f}",
+                )
+            ],
+        )
+    )
     return section
 
 
@@ -89,6 +108,8 @@ def once(what: str, uri: str, users: int) -> None:
         "read": _read,
         "flush_one": _flush_one,
         "flush_few": _flush_few,
+        "page": _page,
+        "hashes": _hashes,
     }
     with Lakehouse.open(uri, settings=settings) as lake:
         taken = doing[what](lake, users)
@@ -149,3 +170,12 @@ def _seconds(do: Callable[[], object]) -> float:
     begun = time.process_time()
     do()
     return time.process_time() - begun
+
+
+def _page(lake: Lakehouse, _users: int) -> list[float]:
+    return [_seconds(lambda: _check("all well" in fleet_page(lake.fleet())))]
+
+
+def _hashes(lake: Lakehouse, users: int) -> list[float]:
+    names = data.users(users)
+    return [_seconds(lambda: _check(bool(lake.warehouse.erasures.marks(names))))]

@@ -82,10 +82,12 @@ def test_write(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.night
 def test_million(tmp_path: Path) -> None:
-    users, registered = million.run(TINY, tmp_path).tables
+    users, registered, fleet = million.run(TINY, tmp_path).tables
     assert all(is_quotient(row[4], row[2], row[0]) for row in figures(users, 5, 5))
     ((few, many, times),) = figures(registered, 1, 3)
     assert is_quotient(times, many, few)
+    ((page, _, hashes, quotient),) = figures(fleet, 1, 4)
+    assert is_quotient(quotient, page, hashes)
 
 
 @pytest.mark.slow
