@@ -7,17 +7,19 @@ vacuum may delete files that were not committed before it (maintenance/vacuum/sc
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from itertools import takewhile
+from typing import ClassVar
 
 import pyarrow as pa
 
 from lakewarden.base.clock import Clock, NewId
-from lakewarden.base.faults import Reach
+from lakewarden.base.faults import Reach, no_faults
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.commit_log.actions import CommitChange
@@ -43,17 +45,12 @@ Objection = Callable[[ScopeTable], str]
 """Returns why a rewrite may not follow this newer version; empty where it may."""
 
 
-Written = Callable[[ScopeTable, ScopeTarget], tuple[NewFile, ...]]
-
-
-def _no_objection(_: ScopeTable) -> str:
-    return ""
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class PartitionWork(ScopeWork):
     """A plan to rewrite files of all partitions, or of those that a condition chooses."""
 
+    commits: ClassVar[str]
+    """The operation that its commits are stamped with."""
     where: str = ""
     """Stands in the commit, and not among the parameters of a stored plan, which has no values of columns."""
 
@@ -61,18 +58,39 @@ class PartitionWork(ScopeWork):
     def of_all(self) -> bool:
         return not self.where
 
+    @property
+    @abstractmethod
+    def inputs(self) -> tuple[DataFile, ...]:
+        """The files that it replaces."""
 
-@dataclass(frozen=True)
-class RewriteWork:
-    """What a rewrite does: the files that it replaces, and the rows of each new file from the table and its current schema."""
+    @abstractmethod
+    def parts(self, table: ScopeTable, target: ScopeTarget, reach: Reach) -> Iterator[pa.Table]:
+        """The rows of each new file, from the table and its current schema."""
 
-    operation: str
-    """As the commit says."""
-    inputs: tuple[DataFile, ...]
-    parts: Callable[[ScopeTable, ScopeTarget], Iterator[pa.Table]]
-    objection: Objection = _no_objection
-    written: Written | None = None
-    """Writes the new files itself, instead of `parts`."""
+    def objection(self, newer: ScopeTable) -> str:
+        """Why it may not follow this newer version; empty where it may."""
+        return ""
+
+    def written(self, table: ScopeTable, target: ScopeTarget, clock: Clock, new_id: NewId, reach: Reach) -> tuple[NewFile, ...]:
+        """The new files."""
+        return write_outputs(self, target, self.parts(table, target, reach), clock, new_id)
+
+    def run(self, *, job_id: str, clock: Clock, new_id: NewId, reach: Reach = no_faults) -> Steps[ScopeReport]:
+        """Writes the new files and swaps them in; discards them where others changed what they replace meanwhile."""
+        plan = replace(self, parameters={**self.parameters, PREDICATE: self.where}) if self.where else self
+        if plan.nothing:
+            return plan.skipped(plan.nothing)
+        table = unmoved(plan, clock())
+        target = live_schema(plan.target, table)
+        inputs, outputs = plan.inputs, plan.written(table, target, clock, new_id, reach)
+        reach("after-data-file")
+        metrics = rewrite_metrics(inputs, outputs)
+        stamp = CommitStamp(job_id, plan.commits, dict(plan.parameters), native_metrics(metrics))
+        rewrite = Rewrite(target, table, inputs, outputs, stamp, plan.planned_at)
+        landed = yield from land(rewrite, plan.objection, clock, reach)
+        if isinstance(landed, str):
+            return plan.skipped(landed)
+        return plan.done(landed.state, metrics, plan.files, clock())
 
 
 @dataclass(frozen=True)
@@ -86,34 +104,6 @@ class Rewrite:
     stamp: CommitStamp
     since: datetime
     """When the inputs were planned."""
-
-
-def run_rewrite(
-    plan: PartitionWork, work: RewriteWork, *, job_id: str, clock: Clock, new_id: NewId, reach: Reach
-) -> Steps[ScopeReport]:
-    """Writes the new files and swaps them in; discards them where others changed what they replace meanwhile.
-
-    Raises:
-        Conflict: the table moved on since the plan was made; nothing was changed.
-    """
-    if plan.where:
-        plan = replace(plan, parameters={**plan.parameters, PREDICATE: plan.where})
-    if plan.nothing:
-        return plan.skipped(plan.nothing)
-    table = unmoved(plan, clock())
-    target = live_schema(plan.target, table)
-    if work.written is None:
-        outputs = write_outputs(plan, target, work.parts(table, target), clock, new_id)
-    else:
-        outputs = work.written(table, target)
-    reach("after-data-file")
-    metrics = rewrite_metrics(work.inputs, outputs)
-    stamp = CommitStamp(job_id, work.operation, dict(plan.parameters), native_metrics(metrics))
-    rewrite = Rewrite(target, table, work.inputs, outputs, stamp, plan.planned_at)
-    landed = yield from land(rewrite, work.objection, clock, reach)
-    if isinstance(landed, str):
-        return plan.skipped(landed)
-    return plan.done(landed.state, metrics, plan.files, clock())
 
 
 def rewrite_metrics(inputs: Sequence[DataFile], outputs: Sequence[NewFile]) -> dict[str, int]:

@@ -14,13 +14,13 @@ from lakewarden.catalog.report import ScopeReport
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.reading.history import history
 from lakewarden.maintenance.compact import CompactOptions
-from lakewarden.maintenance.compact.procedure import plan_compact, run_compact
+from lakewarden.maintenance.compact.procedure import plan_compact
 from lakewarden.maintenance.optimize import OptimizeOptions
-from lakewarden.maintenance.optimize.procedure import plan_optimize, run_optimize
+from lakewarden.maintenance.optimize.procedure import plan_optimize
 from lakewarden.maintenance.restore import RestoreOptions
-from lakewarden.maintenance.restore.scope import plan_restore, run_restore
+from lakewarden.maintenance.restore.scope import plan_restore
 from lakewarden.maintenance.vacuum import VacuumOptions
-from lakewarden.maintenance.vacuum.scope import plan_vacuum, run_vacuum
+from lakewarden.maintenance.vacuum.scope import plan_vacuum
 from lakewarden.storage.steps import alone
 from tests.delta.scopes import flush, people
 from tests.fixtures.bucket import path_of
@@ -69,12 +69,12 @@ def ruled(scope: ScopeTarget, tail: TailRule = SMALL_RUNS) -> ScopeTarget:
 
 def compact(scope: ScopeTarget, tail: TailRule = SMALL_RUNS, reach: Reach = no_faults) -> ScopeReport:
     plan = plan_compact(ruled(scope, tail), CompactOptions(), clock=later())
-    return alone(run_compact(plan, job_id="CO-1", clock=later(), new_id=random_id, reach=reach))
+    return alone(plan.run(job_id="CO-1", clock=later(), new_id=random_id, reach=reach))
 
 
 def optimize(scope: ScopeTarget, *zorder: str, reach: Reach = no_faults) -> ScopeReport:
     plan = plan_optimize(scope, OptimizeOptions(zorder=zorder), clock=later())
-    return alone(run_optimize(plan, job_id="OP-1", clock=later(), new_id=random_id, reach=reach))
+    return alone(plan.run(job_id="OP-1", clock=later(), new_id=random_id, reach=reach))
 
 
 def vacuum(
@@ -89,14 +89,14 @@ def vacuum(
     """A vacuum that is run so many days from now."""
     options = VacuumOptions(hours, force=hours is not None, keep_versions=keep)
     plan = plan_vacuum(scope, options, clock=later(days))
-    return alone(run_vacuum(plan, job_id=job_id, clock=later(days), new_id=random_id, reach=reach))
+    return alone(plan.run(job_id=job_id, clock=later(days), new_id=random_id, reach=reach))
 
 
 def restore(
     scope: ScopeTarget, version: int | None = None, timestamp: datetime | None = None, reach: Reach = no_faults
 ) -> ScopeReport:
     plan = plan_restore(scope, RestoreOptions(version, timestamp), clock=later())
-    return alone(run_restore(plan, job_id="RS-1", clock=later(), new_id=random_id, reach=reach))
+    return alone(plan.run(job_id="RS-1", clock=later(), new_id=random_id, reach=reach))
 
 
 def data_files(scope: ScopeTarget) -> set[str]:

@@ -15,11 +15,11 @@ from lakewarden.base.clock import random_id
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.errors import NotFound
 from lakewarden.maintenance.optimize import OptimizeOptions
-from lakewarden.maintenance.optimize.procedure import plan_optimize, run_optimize
+from lakewarden.maintenance.optimize.procedure import plan_optimize
 from lakewarden.maintenance.restore import RestoreOptions
-from lakewarden.maintenance.restore.scope import plan_restore, run_restore
+from lakewarden.maintenance.restore.scope import plan_restore
 from lakewarden.maintenance.vacuum import VacuumOptions
-from lakewarden.maintenance.vacuum.scope import plan_vacuum, run_vacuum
+from lakewarden.maintenance.vacuum.scope import plan_vacuum
 from lakewarden.storage.steps import alone
 from tests.delta.scopes import APP, Row, flush, paths, rows_of, table_of, target
 from tests.fixtures.bucket import STORE, AnyPath, fresh_place
@@ -70,12 +70,12 @@ class World:
 
     def optimize(self, *zorder: str) -> None:
         plan = plan_optimize(self.scope, OptimizeOptions(zorder), clock=self.clock)
-        alone(run_optimize(plan, job_id="OP-1", clock=self.clock, new_id=random_id))
+        alone(plan.run(job_id="OP-1", clock=self.clock, new_id=random_id))
 
     def vacuum(self) -> None:
         plan = plan_vacuum(self.scope, VacuumOptions(), clock=self.clock)
         before = _everything(self.path)
-        report = alone(run_vacuum(plan, job_id=f"VA-{random_id()}", clock=self.clock, new_id=random_id))
+        report = alone(plan.run(job_id=f"VA-{random_id()}", clock=self.clock, new_id=random_id))
         assert before - _everything(self.path) == set(report.files) == set(plan.report().files)
         if report.outcome == "done":
             self.needed_from = self._current_at(self.now - _RETENTION)
@@ -96,7 +96,7 @@ class World:
 
     def _restored(self, options: RestoreOptions) -> ScopeReport:
         plan = plan_restore(self.scope, options, clock=self.clock)
-        return alone(run_restore(plan, job_id="RS-1", clock=self.clock, new_id=random_id))
+        return alone(plan.run(job_id="RS-1", clock=self.clock, new_id=random_id))
 
     def _current_at(self, moment: datetime) -> int:
         return max((version for version, made in self.made.items() if made <= moment), default=0)

@@ -33,7 +33,7 @@ from lakewarden.maintenance.plans.value import Plan, read_plans
 from lakewarden.maintenance.request import new_request
 from lakewarden.maintenance.restore import RestoreOptions
 from lakewarden.maintenance.vacuum import VacuumOptions
-from lakewarden.maintenance.vacuum.scope import replan_vacuum, run_vacuum
+from lakewarden.maintenance.vacuum.scope import replan_vacuum
 from lakewarden.storage.objects import ObjectStore
 from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import Steps, alone
@@ -347,7 +347,7 @@ def test_a_vacuum_that_died_between_its_marks_is_ended(lake: Lakehouse) -> None:
     again = replan_vacuum(target, options, line, plan.plan_id, clock=lake.warehouse.clock)
     again = replace(again, parameters={**again.parameters, PLAN: plan.plan_id})
     with pytest.raises(Died):
-        alone(run_vacuum(again, job_id="VA-1", clock=later(), new_id=random_id, reach=dies("during-deletes")))
+        alone(again.run(job_id="VA-1", clock=later(), new_id=random_id, reach=dies("during-deletes")))
     left = _data_files(lake, "ann")
     assert 1 < len(left) < 4
     assert _outcomes(lake.apply(plan)) == {"ann": "done"}

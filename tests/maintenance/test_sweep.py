@@ -20,15 +20,15 @@ from lakewarden.delta.commit_log.committing import TooLate
 from lakewarden.delta.parquet.files import batch_folder
 from lakewarden.errors import Conflict, NotFound
 from lakewarden.maintenance.compact import CompactOptions
-from lakewarden.maintenance.compact.procedure import plan_compact, run_compact
+from lakewarden.maintenance.compact.procedure import plan_compact
 from lakewarden.maintenance.drop import DropTask, drop_scope
 from lakewarden.maintenance.erase.run import EraseTask, erase_scope
 from lakewarden.maintenance.optimize import OptimizeOptions
-from lakewarden.maintenance.optimize.procedure import plan_optimize, run_optimize
+from lakewarden.maintenance.optimize.procedure import plan_optimize
 from lakewarden.maintenance.restore import RestoreOptions
-from lakewarden.maintenance.restore.scope import plan_restore, run_restore
+from lakewarden.maintenance.restore.scope import plan_restore
 from lakewarden.maintenance.vacuum import VacuumOptions
-from lakewarden.maintenance.vacuum.scope import plan_vacuum, run_vacuum
+from lakewarden.maintenance.vacuum.scope import plan_vacuum
 from lakewarden.maintenance.vacuum.sweep import SweepResult, sweep, sweep_fence
 from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import alone
@@ -93,17 +93,17 @@ def _target(lake: Lakehouse) -> ScopeTarget:
 
 def _compacting(target: ScopeTarget, clock: Clock) -> Callable[[Reach], object]:
     plan = plan_compact(ruled(target), CompactOptions(), clock=clock)
-    return lambda reach: alone(run_compact(plan, job_id="CO-1", clock=clock, new_id=random_id, reach=reach))
+    return lambda reach: alone(plan.run(job_id="CO-1", clock=clock, new_id=random_id, reach=reach))
 
 
 def _optimizing(target: ScopeTarget, clock: Clock) -> Callable[[Reach], object]:
     plan = plan_optimize(target, OptimizeOptions(zorder=("id",)), clock=clock)
-    return lambda reach: alone(run_optimize(plan, job_id="OP-1", clock=clock, new_id=random_id, reach=reach))
+    return lambda reach: alone(plan.run(job_id="OP-1", clock=clock, new_id=random_id, reach=reach))
 
 
 def _restoring(target: ScopeTarget, clock: Clock) -> Callable[[Reach], object]:
     plan = plan_restore(target, RestoreOptions(version=1), clock=clock)
-    return lambda reach: alone(run_restore(plan, job_id="RS-1", clock=clock, new_id=random_id, reach=reach))
+    return lambda reach: alone(plan.run(job_id="RS-1", clock=clock, new_id=random_id, reach=reach))
 
 
 def _vacuuming(target: ScopeTarget, clock: Clock) -> Callable[[Reach], object]:
@@ -113,7 +113,7 @@ def _vacuuming(target: ScopeTarget, clock: Clock) -> Callable[[Reach], object]:
     plan = plan_vacuum(target, VacuumOptions(retain_hours=0, force=True), clock=clock)
     assert plan.data_files
     plan = replace(plan, log_files=(f"_delta_log/{0:020d}.json",))
-    return lambda reach: alone(run_vacuum(plan, job_id="VA-1", clock=clock, new_id=random_id, reach=reach))
+    return lambda reach: alone(plan.run(job_id="VA-1", clock=clock, new_id=random_id, reach=reach))
 
 
 @pytest.mark.both_stores

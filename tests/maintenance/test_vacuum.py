@@ -17,9 +17,9 @@ from lakewarden.base.clock import random_id
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.errors import Conflict, InvalidArgument, NotFound
 from lakewarden.maintenance.restore import RestoreOptions
-from lakewarden.maintenance.restore.scope import plan_restore, run_restore
+from lakewarden.maintenance.restore.scope import plan_restore
 from lakewarden.maintenance.vacuum import VacuumOptions
-from lakewarden.maintenance.vacuum.scope import plan_vacuum, run_vacuum
+from lakewarden.maintenance.vacuum.scope import plan_vacuum
 from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import alone
 from tests.delta.scopes import flush, paths, people, rows_of, table_of, target
@@ -149,7 +149,7 @@ def test_the_dry_run_lists_exactly_what_a_run_removes(tmp_path: Path) -> None:
     listed = plan.report()
     assert (listed.outcome, len(data_files(scope))) == ("planned", 4)
     before = data_files(scope)
-    done = alone(run_vacuum(plan, job_id="VA-1", clock=later(8), new_id=random_id))
+    done = alone(plan.run(job_id="VA-1", clock=later(8), new_id=random_id))
     assert before - data_files(scope) == set(listed.files) == set(done.files)
     assert "3 files of" in str(plan)
     assert "version 3 is the oldest that still works" in str(plan)
@@ -373,7 +373,7 @@ def test_a_restore_meanwhile_wins(tmp_path: Path) -> None:
     plan = plan_vacuum(scope, VacuumOptions(), clock=later(8))
     restore(scope, 1)
     with pytest.raises(Conflict, match="planned at version 3, and there is version 4 now"):
-        alone(run_vacuum(plan, job_id="VA-1", clock=later(8), new_id=random_id))
+        alone(plan.run(job_id="VA-1", clock=later(8), new_id=random_id))
     assert rows_of(scope) == people(*range(4))
 
 
@@ -382,7 +382,7 @@ def test_a_restore_that_was_planned_before_the_horizon_is_refused(tmp_path: Path
     plan = plan_restore(scope, RestoreOptions(version=1), clock=later())
     meanwhile = then("after-read", lambda: vacuum(scope, 8))
     with pytest.raises(Conflict):
-        alone(run_restore(plan, job_id="RS-1", clock=later(), new_id=random_id, reach=meanwhile))
+        alone(plan.run(job_id="RS-1", clock=later(), new_id=random_id, reach=meanwhile))
     assert rows_of(scope) == people(*range(6))
 
 

@@ -10,13 +10,13 @@ from itertools import chain, takewhile
 
 import pyarrow as pa
 
-from lakewarden.base.clock import Clock, NewId
-from lakewarden.base.faults import Reach, no_faults
+from lakewarden.base.clock import Clock
+from lakewarden.base.faults import Reach
 from lakewarden.base.quantities import in_units
 from lakewarden.base.scope import Scope, TableName
 from lakewarden.catalog.kept_settings import TailRule, check_ratio
 from lakewarden.catalog.model import Table, TableSchema
-from lakewarden.catalog.report import ScopePlan, ScopeReport
+from lakewarden.catalog.report import ScopePlan
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.parquet.files import DataFile, by_place, place_of
 from lakewarden.delta.parquet.reading import open_file
@@ -27,9 +27,8 @@ from lakewarden.maintenance.compact import CompactOptions
 from lakewarden.maintenance.maintain import TableMaintenance
 from lakewarden.maintenance.plans.needs import Need, to_compact
 from lakewarden.maintenance.plans.still_planned import live_inputs, planned_table
-from lakewarden.maintenance.rewrite import PartitionWork, RewriteWork, live_schema, run_rewrite
+from lakewarden.maintenance.rewrite import PartitionWork, live_schema
 from lakewarden.storage.open import open_store
-from lakewarden.storage.steps import Steps
 from lakewarden.tables.predicate import check_predicate, files_where
 from lakewarden.tables.upkeep_files import fitting, small_run
 from lakewarden.tables.warehouse import Warehouse
@@ -40,11 +39,24 @@ class CompactWork(PartitionWork):
     """Each of `runs`, newest first and of one partition, is merged into one file."""
 
     operation = "compact"
-
+    commits = "COMPACT"
     runs: tuple[tuple[DataFile, ...], ...] = ()
 
-    def run(self, *, job_id: str, clock: Clock, new_id: NewId) -> Steps[ScopeReport]:
-        return run_compact(self, job_id=job_id, clock=clock, new_id=new_id)
+    @property
+    def inputs(self) -> tuple[DataFile, ...]:
+        return _files(self.runs)[::-1]
+
+    def parts(self, table: ScopeTable, target: ScopeTarget, reach: Reach) -> Iterator[pa.Table]:
+        for run in self.runs:
+            rows = read_files(table, run[::-1], target.schemas)
+            reach("after-read")
+            yield rows
+
+    def objection(self, newer: ScopeTable) -> str:
+        """The next run takes all."""
+        newest_first = by_place(newer.files()[::-1])
+        stays = all(newest_first.get(place_of(run[0]), ())[: len(run)] == run for run in self.runs)
+        return "" if stays else "the tail moved: a newer file was flushed meanwhile"
 
 
 def plan_compact(target: ScopeTarget, options: CompactOptions, *, clock: Clock) -> CompactWork:
@@ -82,42 +94,6 @@ def _tail(target: ScopeTarget, table: ScopeTable, newest_first: tuple[DataFile, 
     small = small_run(newest_first, rule)
     run = _same_schema(target, table, small) if len(small) >= rule.min_files else small
     return _Tail(len(small), len(run), fitting(run, rule))
-
-
-def replan_compact(
-    target: ScopeTarget,
-    options: CompactOptions,
-    planned: ScopePlan,
-    plan_id: str,  # noqa: ARG001  # every operation's shape
-    *,
-    clock: Clock,
-) -> CompactWork:
-    """Plans again with exactly these files, on the table as it is now.
-
-    Raises:
-        Moved: one of them is no longer live.
-    """
-    now = clock()
-    table = planned_table(target, planned)
-    runs = tuple(by_place(live_inputs(table, planned)[::-1]).values())
-    return _plan(target, table, runs, now, parameters=planned.parameters, where=options.where or "")
-
-
-def run_compact(plan: CompactWork, *, job_id: str, clock: Clock, new_id: NewId, reach: Reach = no_faults) -> Steps[ScopeReport]:
-    """Writes the merged file and swaps it in; discards it if the tail has moved since, and the next run takes all.
-
-    Raises:
-        Conflict: the table moved on since the plan was made; nothing was changed.
-    """
-
-    def merged(table: ScopeTable, target: ScopeTarget) -> Iterator[pa.Table]:
-        for run in plan.runs:
-            rows = read_files(table, run[::-1], target.schemas)
-            reach("after-read")
-            yield rows
-
-    work = RewriteWork("COMPACT", _files(plan.runs)[::-1], merged, lambda newer: _tail_moved(newer, plan))
-    return (yield from run_rewrite(plan, work, job_id=job_id, clock=clock, new_id=new_id, reach=reach))
 
 
 def _plan(
@@ -183,19 +159,25 @@ def _why_not(tails: Sequence[_Tail], rule: TailRule) -> str:
     return f"its {small} newest files are small (fewer than {rule.max_rows} rows), and {rule.min_files} are needed"
 
 
-def _tail_moved(newer: ScopeTable, plan: CompactWork) -> str:
-    newest_first = by_place(newer.files()[::-1])
-    stays = all(newest_first.get(place_of(run[0]), ())[: len(run)] == run for run in plan.runs)
-    return "" if stays else "the tail moved: a newer file was flushed meanwhile"
-
-
 class Compact(TableMaintenance[CompactOptions]):
     operation = "compact"
-    commits = "COMPACT"
+    commits = CompactWork.commits
     takes = CompactOptions
 
     plan = staticmethod(plan_compact)
-    replan = staticmethod(replan_compact)
+
+    def replan(
+        self, target: ScopeTarget, options: CompactOptions, planned: ScopePlan, plan_id: str, *, clock: Clock
+    ) -> CompactWork:
+        """Plans again with exactly these files, on the table as it is now.
+
+        Raises:
+            Moved: one of them is no longer live.
+        """
+        now = clock()
+        table = planned_table(target, planned)
+        runs = tuple(by_place(live_inputs(table, planned)[::-1]).values())
+        return _plan(target, table, runs, now, parameters=planned.parameters, where=options.where or "")
 
     def check(self, options: CompactOptions, subject: Scope | TableName, schema: TableSchema, retention_hours: float) -> None:
         check_ratio("ratio", options.ratio or 0)

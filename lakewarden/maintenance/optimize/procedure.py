@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from datetime import datetime
 from itertools import chain
 
 import pyarrow as pa
 
 from lakewarden.base.clock import Clock, NewId
-from lakewarden.base.faults import Reach, no_faults
+from lakewarden.base.faults import Reach
 from lakewarden.base.quantities import in_units
 from lakewarden.base.scope import Scope, TableName
 from lakewarden.catalog.kept_settings import check_ratio
 from lakewarden.catalog.model import Table, TableSchema
 from lakewarden.catalog.options import MAX_SIZE, MIN_SIZE
-from lakewarden.catalog.report import ScopePlan, ScopeReport
+from lakewarden.catalog.report import ScopePlan, ScopeReport, ScopeState
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.parquet.files import DataFile, NewFile
 from lakewarden.delta.reading.file_group import FileGroup
@@ -30,10 +30,9 @@ from lakewarden.maintenance.optimize import OptimizeOptions
 from lakewarden.maintenance.optimize.zorder import BinTask, check_columns, cut, outputs, write_bin
 from lakewarden.maintenance.plans.needs import Need, to_optimize
 from lakewarden.maintenance.plans.still_planned import live_inputs, planned_table
-from lakewarden.maintenance.rewrite import PartitionWork, RewriteWork, Written, live_schema, run_rewrite
+from lakewarden.maintenance.rewrite import PartitionWork, live_schema
 from lakewarden.storage.objects import ObjectStore
 from lakewarden.storage.open import open_store
-from lakewarden.storage.steps import Steps
 from lakewarden.tables.fanout import Run, SizedWork
 from lakewarden.tables.predicate import check_predicate, files_where
 from lakewarden.tables.upkeep_files import MIN_GAIN, RATIO, TARGET, ZORDER, Packing, pack_files, runs_to_cluster, why_not
@@ -49,7 +48,7 @@ class OptimizeWork(PartitionWork):
     for each run of a partition's files."""
 
     operation = "optimize"
-
+    commits = OPTIMIZE
     zorder: tuple[str, ...] = ()
     spread: Run | None = field(default=None, repr=False, compare=False)
     """Where the bins are written side by side; without it they are written here, one after the other."""
@@ -61,8 +60,25 @@ class OptimizeWork(PartitionWork):
     def spread_over(self, run: Run) -> OptimizeWork:
         return replace(self, spread=run)
 
-    def run(self, *, job_id: str, clock: Clock, new_id: NewId) -> Steps[ScopeReport]:
-        return run_optimize(self, job_id=job_id, clock=clock, new_id=new_id)
+    @property
+    def inputs(self) -> tuple[DataFile, ...]:
+        return tuple(chain(*self.bins))
+
+    def parts(self, table: ScopeTable, target: ScopeTarget, reach: Reach) -> Iterator[pa.Table]:
+        """Yields one bin after the other, so that no more than its rows are in memory."""
+        for packed in self.bins:
+            yield from cut(read_files(table, packed, target.schemas), self.zorder, packed, target)
+
+    def written(self, table: ScopeTable, target: ScopeTarget, clock: Clock, new_id: NewId, reach: Reach) -> tuple[NewFile, ...]:
+        """Writes the bins side by side, where it has an engine for it."""
+        if self.spread is None:
+            return super().written(table, target, clock, new_id, reach)
+        groups = (FileGroup.of(table, packed, target.schemas) for packed in self.bins)
+        tasks = (BinTask(target, group, self.zorder, self.planned_at, clock) for group in groups)
+        return tuple(chain(*self.spread(write_bin, [SizedWork(task, task.group.bytes, target.on_disk) for task in tasks])))
+
+    def done(self, state: ScopeState, metrics: Mapping[str, int], files: tuple[str, ...], at: datetime) -> ScopeReport:
+        return replace(super().done(state, metrics, files, at), reason=self.summary)
 
 
 def plan_optimize(target: ScopeTarget, options: OptimizeOptions, *, clock: Clock) -> OptimizeWork:
@@ -97,54 +113,6 @@ def plan_optimize(target: ScopeTarget, options: OptimizeOptions, *, clock: Clock
     if base.where and not files:
         return replace(base, nothing=f"no partition has {base.where}")
     return _clustering(base, table, files) if options.zorder else _packing(base, files, min_gain, ratio)
-
-
-def replan_optimize(
-    target: ScopeTarget,
-    options: OptimizeOptions,
-    planned: ScopePlan,
-    plan_id: str,  # noqa: ARG001  # every operation's shape
-    *,
-    clock: Clock,
-) -> OptimizeWork:
-    """Plans again with exactly these files, on the table as it is now.
-
-    Raises:
-        Moved: one of them is no longer live.
-        InvalidArgument, Unsupported: as `plan_optimize`.
-    """
-    now = clock()
-    table = planned_table(target, planned)
-    inputs = live_inputs(table, planned)
-    sized = replace(target, target_file_size=int(planned.parameters[TARGET]))
-    check_columns(live_schema(sized, table).schema, options.zorder)
-    return OptimizeWork(
-        target=sized,
-        planned_at=now,
-        table=table,
-        parameters=planned.parameters,
-        summary=planned.summary,
-        metrics=planned.metrics,
-        files=planned.files,
-        zorder=options.zorder,
-        where=options.where or "",
-        # the files that stayed alone took no room from these, so they fall into the bins that were planned
-        bins=runs_to_cluster(inputs, sized.target_file_size)
-        if options.zorder
-        else pack_files(inputs, sized.target_file_size).bins,
-    )
-
-
-def run_optimize(plan: OptimizeWork, *, job_id: str, clock: Clock, new_id: NewId, reach: Reach = no_faults) -> Steps[ScopeReport]:
-    """Writes the new files and swaps them in; discards them when a flush replaced an input meanwhile.
-
-    Raises:
-        Conflict: the table moved on since the plan was made; nothing was changed.
-    """
-    inputs = tuple(file for packed in plan.bins for file in packed)
-    work = RewriteWork(OPTIMIZE, inputs, partial(_parts, plan), written=_spread(plan, clock))
-    report = yield from run_rewrite(plan, work, job_id=job_id, clock=clock, new_id=new_id, reach=reach)
-    return replace(report, reason=plan.summary) if report.outcome == "done" else report
 
 
 def _packing(base: OptimizeWork, files: Sequence[DataFile], min_gain: float, ratio: float) -> OptimizeWork:
@@ -199,33 +167,42 @@ def _clustered_already(store: ObjectStore, table: ScopeTable, files: Sequence[Da
     return False
 
 
-def _parts(plan: OptimizeWork, table: ScopeTable, target: ScopeTarget) -> Iterator[pa.Table]:
-    """Yields one bin after the other, so that no more than its rows are in memory."""
-    for packed in plan.bins:
-        yield from cut(read_files(table, packed, target.schemas), plan.zorder, packed, target)
-
-
-def _spread(plan: OptimizeWork, clock: Clock) -> Written | None:
-    """Writes the bins side by side, where the plan has an engine for it."""
-    spread = plan.spread
-    if spread is None:
-        return None
-
-    def written(table: ScopeTable, target: ScopeTarget) -> tuple[NewFile, ...]:
-        groups = (FileGroup.of(table, packed, target.schemas) for packed in plan.bins)
-        tasks = (BinTask(target, group, plan.zorder, plan.planned_at, clock) for group in groups)
-        return tuple(chain(*spread(write_bin, [SizedWork(task, task.group.bytes, target.on_disk) for task in tasks])))
-
-    return written
-
-
 class OptimizeProcedure(TableMaintenance[OptimizeOptions]):
     operation = "optimize"
     commits = OPTIMIZE
     takes = OptimizeOptions
 
     plan = staticmethod(plan_optimize)
-    replan = staticmethod(replan_optimize)
+
+    def replan(
+        self, target: ScopeTarget, options: OptimizeOptions, planned: ScopePlan, plan_id: str, *, clock: Clock
+    ) -> OptimizeWork:
+        """Plans again with exactly these files, on the table as it is now.
+
+        Raises:
+            Moved: one of them is no longer live.
+            InvalidArgument, Unsupported: as `plan_optimize`.
+        """
+        now = clock()
+        table = planned_table(target, planned)
+        inputs = live_inputs(table, planned)
+        sized = replace(target, target_file_size=int(planned.parameters[TARGET]))
+        check_columns(live_schema(sized, table).schema, options.zorder)
+        return OptimizeWork(
+            target=sized,
+            planned_at=now,
+            table=table,
+            parameters=planned.parameters,
+            summary=planned.summary,
+            metrics=planned.metrics,
+            files=planned.files,
+            zorder=options.zorder,
+            where=options.where or "",
+            # the files that stayed alone took no room from these, so they fall into the bins that were planned
+            bins=runs_to_cluster(inputs, sized.target_file_size)
+            if options.zorder
+            else pack_files(inputs, sized.target_file_size).bins,
+        )
 
     def check(self, options: OptimizeOptions, subject: Scope | TableName, schema: TableSchema, retention_hours: float) -> None:
         check_columns(schema, options.zorder)

@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import ClassVar
 
 from lakewarden.base.clock import Clock, NewId
+from lakewarden.base.faults import Reach, no_faults
 from lakewarden.catalog.operations import Operation
 from lakewarden.catalog.report import Outcome, Remains, ScopeReport, ScopeState
 from lakewarden.catalog.target import ScopeTarget
@@ -61,7 +62,7 @@ class ScopeWork(ABC):
         return f"{self.operation} {self.target.scope} at {where}: {what}"
 
     @abstractmethod
-    def run(self, *, job_id: str, clock: Clock, new_id: NewId) -> Steps[ScopeReport]:
+    def run(self, *, job_id: str, clock: Clock, new_id: NewId, reach: Reach = no_faults) -> Steps[ScopeReport]:
         """Does what is planned, in one commit.
 
         Raises:
@@ -92,24 +93,13 @@ class ScopeWork(ABC):
             return report
         return replace(report, plan=plan_of(report, self.target.log_id, digest=self.table.digest))
 
-    def skipped(self, reason: str, state: ScopeState | None = None) -> ScopeReport:
+    def skipped(self, reason: str) -> ScopeReport:
         """The report of a run that changed nothing."""
-        return self._report("skipped", reason, (), state)
+        return self._report("skipped", reason, ())
 
     def done(self, state: ScopeState, metrics: Mapping[str, int], files: tuple[str, ...], at: datetime) -> ScopeReport:
-        return ScopeReport(
-            self.target.scope,
-            self.operation,
-            "done",
-            self.target.location,
-            version=state.version,
-            parameters=dict(self.parameters),
-            metrics=dict(metrics),
-            state=state,
-            files=files,
-            finished_at=at,
-            remains=self.remains,
-        )
+        report = self._report("done", "", files, state)
+        return replace(report, metrics=dict(metrics), finished_at=at, remains=self.remains)
 
     def _report(self, outcome: Outcome, reason: str, files: tuple[str, ...], state: ScopeState | None = None) -> ScopeReport:
         shown = state or self.state

@@ -67,8 +67,44 @@ class RestoreWork(ScopeWork):
     rewritten: ScopeTable | None = field(default=None, repr=False, compare=False)
     """The restored version, where its files have to be written again: `adds` are its files."""
 
-    def run(self, *, job_id: str, clock: Clock, new_id: NewId) -> Steps[ScopeReport]:
-        return run_restore(self, job_id=job_id, clock=clock, new_id=new_id)
+    def run(self, *, job_id: str, clock: Clock, new_id: NewId, reach: Reach = no_faults) -> Steps[ScopeReport]:
+        """Makes one strict commit, after a last check that every file that comes back exists.
+
+        Raises:
+            Conflict: the table moved on since the plan was made; nothing was changed.
+            NotFound: a file was lost since the plan was made; nothing was changed.
+        """
+        if self.nothing:
+            return self.skipped(self.nothing)
+        table = unmoved(self, clock())
+        # Looked at again right before the commit: a vacuum since the plan may have deleted some of them.
+        present = frozenset(found.key for found in open_store(self.target.location).list(""))
+        if lost := missing(self.adds, present):
+            raise NotFound(
+                f"restore {self.target.scope}: {len(lost)} files of version {self.to} vanished since the plan: {lost[0]}"
+            )
+        reach("after-read")
+        check_fresh(self, clock())  # before rows lie there again
+        again = self.rewritten
+        adds = copied_apart(table, self.adds, new_id) if again is None else written_again(self, again, clock, new_id)
+        now = clock()
+        # Left as it is: rows that were flushed before must not be flushed again on top of the old state
+        # (docs/decisions/0005-strict-commits.md).
+        watermark = {} if self.watermark is None else {self.target.app_id: self.watermark}
+        metrics, schemas = _metrics(adds, self.removes), self.target.schemas
+        change = CommitChange(_stamp(job_id, self.parameters, metrics), watermark, adds=adds, removes=self.removes)
+        try:
+            made = yield from table.commit(change, since=self.planned_at, now=now, schemas=schemas, reach=reach)
+        except Conflict:
+            # Files of the old version lay there before and are not ours to delete.
+            returning = {file.path for file in self.adds}
+            discard(self.target, (file for file in adds if file.path not in returning))
+            raise
+        reach("after-commit")
+        snapshot = table.snapshot(self.target.app_id).after(made)
+        write_manifest(self.target, snapshot, now=now)
+        reach("after-manifest")
+        return self.done(snapshot.state, metrics, _names(adds, self.removes), clock())
 
 
 def plan_restore(target: ScopeTarget, options: RestoreOptions, *, clock: Clock) -> RestoreWork:
@@ -119,51 +155,6 @@ def _plan_from(target: ScopeTarget, options: RestoreOptions, table: ScopeTable, 
     if lost := missing(source.files(), present):
         raise _gone(target, table, timeline, present, f"{len(lost)} of the files of version {to} are missing")
     return _plan(target, options, table, source, timeline, now)
-
-
-def run_restore(
-    plan: RestoreWork,
-    *,
-    job_id: str,
-    clock: Clock,
-    new_id: NewId,
-    reach: Reach = no_faults,
-) -> Steps[ScopeReport]:
-    """Makes one strict commit, after a last check that every file that comes back exists.
-
-    Raises:
-        Conflict: the table moved on since the plan was made; nothing was changed.
-        NotFound: a file was lost since the plan was made; nothing was changed.
-    """
-    if plan.nothing:
-        return plan.skipped(plan.nothing)
-    table = unmoved(plan, clock())
-    # Looked at again right before the commit: a vacuum since the plan may have deleted some of them.
-    present = frozenset(found.key for found in open_store(plan.target.location).list(""))
-    if lost := missing(plan.adds, present):
-        raise NotFound(f"restore {plan.target.scope}: {len(lost)} files of version {plan.to} vanished since the plan: {lost[0]}")
-    reach("after-read")
-    check_fresh(plan, clock())  # before rows lie there again
-    again = plan.rewritten
-    adds = copied_apart(table, plan.adds, new_id) if again is None else written_again(plan, again, clock, new_id)
-    now = clock()
-    # Left as it is: rows that were flushed before must not be flushed again on top of the old state
-    # (docs/decisions/0005-strict-commits.md).
-    watermark = {} if plan.watermark is None else {plan.target.app_id: plan.watermark}
-    metrics, schemas = _metrics(adds, plan.removes), plan.target.schemas
-    change = CommitChange(_stamp(job_id, plan.parameters, metrics), watermark, adds=adds, removes=plan.removes)
-    try:
-        made = yield from table.commit(change, since=plan.planned_at, now=now, schemas=schemas, reach=reach)
-    except Conflict:
-        # Files of the old version lay there before and are not ours to delete.
-        returning = {file.path for file in plan.adds}
-        discard(plan.target, (file for file in adds if file.path not in returning))
-        raise
-    reach("after-commit")
-    snapshot = table.snapshot(plan.target.app_id).after(made)
-    write_manifest(plan.target, snapshot, now=now)
-    reach("after-manifest")
-    return plan.done(snapshot.state, metrics, _names(adds, plan.removes), clock())
 
 
 def _version(target: ScopeTarget, table: ScopeTable, timeline: Timeline, options: RestoreOptions, present: frozenset[str]) -> int:

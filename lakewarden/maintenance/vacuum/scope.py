@@ -87,8 +87,34 @@ class VacuumWork(ScopeWork):
     oldest: int = 0
     """The oldest version that an earlier vacuum left whole."""
 
-    def run(self, *, job_id: str, clock: Clock, new_id: NewId) -> Steps[ScopeReport]:
-        return run_vacuum(self, job_id=job_id, clock=clock, new_id=new_id)
+    def run(self, *, job_id: str, clock: Clock, new_id: NewId, reach: Reach = no_faults) -> Steps[ScopeReport]:
+        """Commits the horizon, deletes what the plan lists, commits the end.
+
+        Raises:
+            Conflict: the table moved on since the plan was made; nothing was changed.
+        """
+        remove_leftovers(self.target.uri)
+        if self.nothing:
+            return self.skipped(self.nothing)
+        table = unmoved(self, clock())
+        state = self.state or table.state(self.target.app_id)
+        if self.data_files or self.marks:
+            # First the commit, then the deletions: a restore that needs one of the files came before and makes this commit lose,
+            # or comes after and sees it.
+            yield from _commit_horizon(self, table, job_id, clock())
+            reach("after-start")
+            yield self.target.uri  # else a power cut could keep the deletes and lose the commits that allow them
+            check_fresh(self, clock())
+            _delete(self, reach)
+            # Marks the end, so that a plan which is applied again knows that nothing is left to do.
+            state = (yield from _commit_end(self, job_id, clock, reach)).state
+        if self.log_files:
+            yield self.target.uri  # the checkpoint that replaces them may be of another process, which synced nothing
+        check_fresh(self, clock())  # names in the log are used again if the table was recreated
+        # In the plan's order: a crash in between leaves a log that can still be opened.
+        open_store(self.target.location).delete((*self.log_files, *self.stray))
+        reach("after-log")
+        return self.done(state, self.metrics, self.files, clock())
 
 
 def retention(options: VacuumOptions, subject: Scope | TableName, retention_hours: float) -> float:
@@ -194,43 +220,6 @@ def replan_vacuum(target: ScopeTarget, options: VacuumOptions, planned: ScopePla
         marks=True,
         remains=None,  # what is not in the plan is left to the next vacuum
     )
-
-
-def run_vacuum(
-    plan: VacuumWork,
-    *,
-    job_id: str,
-    clock: Clock,
-    new_id: NewId,  # noqa: ARG001  # every run's shape
-    reach: Reach = no_faults,
-) -> Steps[ScopeReport]:
-    """Commits the horizon, deletes what the plan lists, commits the end.
-
-    Raises:
-        Conflict: the table moved on since the plan was made; nothing was changed.
-    """
-    remove_leftovers(plan.target.uri)
-    if plan.nothing:
-        return plan.skipped(plan.nothing)
-    table = unmoved(plan, clock())
-    state = plan.state or table.state(plan.target.app_id)
-    if plan.data_files or plan.marks:
-        # First the commit, then the deletions: a restore that needs one of the files came before and makes this commit lose, or
-        # comes after and sees it.
-        yield from _commit_horizon(plan, table, job_id, clock())
-        reach("after-start")
-        yield plan.target.uri  # else a power cut could keep the deletes and lose the commits that allow them
-        check_fresh(plan, clock())
-        _delete(plan, reach)
-        # Marks the end, so that a plan which is applied again knows that nothing is left to do.
-        state = (yield from _commit_end(plan, job_id, clock, reach)).state
-    if plan.log_files:
-        yield plan.target.uri  # the checkpoint that replaces them may have been written by another process that synced nothing
-    check_fresh(plan, clock())  # names in the log are used again if the table was recreated
-    # In the plan's order: a crash in between leaves a log that can still be opened.
-    open_store(plan.target.location).delete((*plan.log_files, *plan.stray))
-    reach("after-log")
-    return plan.done(state, plan.metrics, plan.files, clock())
 
 
 def _parameters(hours: float, horizon: datetime, found: Removable) -> dict[str, str]:

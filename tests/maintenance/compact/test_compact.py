@@ -15,7 +15,7 @@ from lakewarden.catalog.kept_settings import TailRule
 from lakewarden.errors import Conflict, Unsupported
 from lakewarden.maintenance.compact import CompactOptions
 from lakewarden.maintenance.compact.procedure import PROCEDURE as COMPACT
-from lakewarden.maintenance.compact.procedure import plan_compact, run_compact
+from lakewarden.maintenance.compact.procedure import plan_compact
 from lakewarden.maintenance.maintain import MaintainTask, maintain_scope
 from lakewarden.storage.steps import alone
 from tests.delta.scopes import APP, PEOPLE, flush, paths, people, rows_of, schema, table_of, target
@@ -155,7 +155,7 @@ def test_a_plan_is_refused_when_the_table_moved_on(tmp_path: Path) -> None:
     plan = plan_compact(ruled(scope), CompactOptions(), clock=later())
     batches(scope, 1, first=3)
     with pytest.raises(Conflict, match="planned at version 2, and there is version 3 now"):
-        alone(run_compact(plan, job_id="CO-1", clock=later(), new_id=random_id))
+        alone(plan.run(job_id="CO-1", clock=later(), new_id=random_id))
 
 
 @pytest.mark.parametrize("step", ["after-read", "after-data-file"])

@@ -16,16 +16,16 @@ from lakewarden.base.scope import Scope, TableName
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.maintenance.compact import CompactOptions
-from lakewarden.maintenance.compact.procedure import plan_compact, run_compact
+from lakewarden.maintenance.compact.procedure import plan_compact
 from lakewarden.maintenance.engine import WorkEngine, silent
 from lakewarden.maintenance.flush.run import flush_scopes
 from lakewarden.maintenance.flush_task import FlushTask
 from lakewarden.maintenance.optimize import OptimizeOptions
-from lakewarden.maintenance.optimize.procedure import plan_optimize, run_optimize
+from lakewarden.maintenance.optimize.procedure import plan_optimize
 from lakewarden.maintenance.restore import RestoreOptions
-from lakewarden.maintenance.restore.scope import plan_restore, run_restore
+from lakewarden.maintenance.restore.scope import plan_restore
 from lakewarden.maintenance.vacuum import VacuumOptions
-from lakewarden.maintenance.vacuum.scope import plan_vacuum, run_vacuum
+from lakewarden.maintenance.vacuum.scope import plan_vacuum
 from lakewarden.storage.steps import alone
 from lakewarden.tables.client import TableClient
 from tests.fixtures.children import KILLED, exit_status, killed_at
@@ -177,22 +177,22 @@ def _in_days(days: int) -> Callable[[], datetime]:
 
 def _compact(target: ScopeTarget, reach: Reach) -> ScopeReport:
     plan = plan_compact(ruled(target), CompactOptions(), clock=_in_days(0))
-    return alone(run_compact(plan, job_id="CO-1", clock=_in_days(0), new_id=random_id, reach=reach))
+    return alone(plan.run(job_id="CO-1", clock=_in_days(0), new_id=random_id, reach=reach))
 
 
 def _optimize(target: ScopeTarget, reach: Reach) -> ScopeReport:
     plan = plan_optimize(target, OptimizeOptions(), clock=_in_days(0))
-    return alone(run_optimize(plan, job_id="OP-1", clock=_in_days(0), new_id=random_id, reach=reach))
+    return alone(plan.run(job_id="OP-1", clock=_in_days(0), new_id=random_id, reach=reach))
 
 
 def _vacuum(target: ScopeTarget, reach: Reach) -> ScopeReport:
     plan = plan_vacuum(target, VacuumOptions(), clock=_in_days(9))
-    return alone(run_vacuum(plan, job_id="VA-1", clock=_in_days(9), new_id=random_id, reach=reach))
+    return alone(plan.run(job_id="VA-1", clock=_in_days(9), new_id=random_id, reach=reach))
 
 
 def _restore(target: ScopeTarget, reach: Reach) -> ScopeReport:
     plan = plan_restore(target, RestoreOptions(version=1), clock=_in_days(0))
-    return alone(run_restore(plan, job_id="RS-1", clock=_in_days(0), new_id=random_id, reach=reach))
+    return alone(plan.run(job_id="RS-1", clock=_in_days(0), new_id=random_id, reach=reach))
 
 
 _OPERATIONS: dict[str, tuple[Callable[[ScopeTarget, Reach], ScopeReport], tuple[str, ...]]] = {

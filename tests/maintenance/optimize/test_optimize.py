@@ -13,7 +13,7 @@ from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.parquet.stats import Bounds
 from lakewarden.errors import Conflict, InvalidArgument, Unsupported
 from lakewarden.maintenance.optimize import OptimizeOptions
-from lakewarden.maintenance.optimize.procedure import plan_optimize, run_optimize
+from lakewarden.maintenance.optimize.procedure import plan_optimize
 from lakewarden.storage.steps import alone
 from tests.delta.scopes import APP, flush, paths, people, rows_of, schema, table_of, target
 from tests.maintenance.steps import (
@@ -192,7 +192,7 @@ def test_a_plan_is_refused_when_the_table_moved_on(tmp_path: Path) -> None:
     plan = plan_optimize(scope, OptimizeOptions(), clock=later())
     batches(scope, 1, first=3)
     with pytest.raises(Conflict, match="planned at version 2, and there is version 3 now"):
-        alone(run_optimize(plan, job_id="OP-1", clock=later(), new_id=random_id))
+        alone(plan.run(job_id="OP-1", clock=later(), new_id=random_id))
 
 
 @pytest.mark.parametrize("step", ["after-data-file", "after-commit", "after-manifest"])

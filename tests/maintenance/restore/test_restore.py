@@ -14,7 +14,7 @@ from lakewarden.base.clock import random_id
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import Conflict, InvalidArgument, NotFound
 from lakewarden.maintenance.restore import RestoreOptions
-from lakewarden.maintenance.restore.scope import plan_restore, run_restore
+from lakewarden.maintenance.restore.scope import plan_restore
 from lakewarden.storage.steps import alone
 from tests.delta.scopes import APP, PEOPLE, flush, paths, people, rows_of, schema, table_of, target
 from tests.maintenance.steps import (
@@ -218,7 +218,7 @@ def test_a_file_that_vanishes_after_the_plan(tmp_path: Path) -> None:
     plan = plan_restore(scope, RestoreOptions(version=0), clock=later())
     (tmp_path / "t" / min(paths(scope, 0))).unlink()
     with pytest.raises(NotFound, match="vanished"):
-        alone(run_restore(plan, job_id="RS-1", clock=later(), new_id=random_id))
+        alone(plan.run(job_id="RS-1", clock=later(), new_id=random_id))
 
 
 def test_it_is_strict(tmp_path: Path) -> None:
@@ -230,7 +230,7 @@ def test_it_is_strict(tmp_path: Path) -> None:
     plan = plan_restore(scope, RestoreOptions(version=0), clock=later())
     batches(scope, 1, first=4)
     with pytest.raises(Conflict, match="planned at version 3, and there is version 4 now"):
-        alone(run_restore(plan, job_id="RS-1", clock=later(), new_id=random_id))
+        alone(plan.run(job_id="RS-1", clock=later(), new_id=random_id))
 
 
 @pytest.mark.parametrize("step", ["after-read", "after-commit", "after-manifest"])

@@ -19,7 +19,7 @@ from lakewarden.maintenance.flush.due import Only
 from lakewarden.maintenance.flush.run import flush_scopes
 from lakewarden.maintenance.flush_task import FlushTask
 from lakewarden.maintenance.optimize import OptimizeOptions
-from lakewarden.maintenance.optimize.procedure import plan_optimize, run_optimize
+from lakewarden.maintenance.optimize.procedure import plan_optimize
 from lakewarden.storage.steps import alone
 from lakewarden.tables.client import TableClient
 from lakewarden.tables.direct.commit import DirectWrite
@@ -157,7 +157,7 @@ def _too_large(task: FlushTask) -> ScopeReport:
 def _optimize(_lake: Lakehouse, table: TableClient, reach: Reach) -> object:
     target = table.reader.target(None)
     plan = plan_optimize(target, OptimizeOptions(), clock=_now)
-    return alone(run_optimize(plan, job_id="OP-1", clock=_now, new_id=random_id, reach=reach))
+    return alone(plan.run(job_id="OP-1", clock=_now, new_id=random_id, reach=reach))
 
 
 def _now() -> datetime:
