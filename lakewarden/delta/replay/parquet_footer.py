@@ -28,6 +28,7 @@ _PACKED_SIZE = 2
 Wanted = Mapping[int, Any]
 """The fields of a struct that are kept, by their ids: for structs and lists of them what is kept of those, else None."""
 
+_NOTHING: Wanted = {}
 _FOOTER: Wanted = {_ROW_GROUPS: {_COLUMNS: {_META_DATA: {_DICTIONARY_OFFSET: None}}}}
 
 
@@ -56,61 +57,40 @@ def _unpacked(data: bytes, offset: int) -> int:
 
 
 def _struct(data: bytes, place: int, wanted: Wanted, depth: int) -> tuple[dict[int, Any], int]:
-    if depth > _DEEPEST:
-        raise ValueError("its footer is nested too deep")
     found: dict[int, Any] = {}
     field = 0
     while (head := data[place]) != _STOP:
         place += 1
-        kind = head & 0x0F
         if head >> 4:
             field += head >> 4
         else:
             field, place = _number(data, place)
+        value, place = _value(data, place, head & 0x0F, wanted.get(field, _NOTHING), depth)
         if field in wanted:
-            found[field], place = _value(data, place, kind, wanted[field], depth)
-        else:
-            place = _skipped(data, place, kind, depth)
+            found[field] = value
     return found, place + 1
 
 
 def _value(data: bytes, place: int, kind: int, wanted: Any, depth: int) -> tuple[Any, int]:
+    """A value and the place behind it. Of structs and lists, nothing is kept but what is wanted of them."""
+    if kind == _BINARY:
+        size, place = _length(data, place)
+        return None, place + size
+    if depth > _DEEPEST:
+        raise ValueError("its footer is nested too deep")
     if kind == _STRUCT:
         return _struct(data, place, wanted, depth + 1)
-    if kind == _LIST:
+    if kind in (_LIST, _SET):
         count, each, place = _list(data, place)
         values = []
         for _ in range(count):
-            value, place = _value(data, place, each, wanted, depth + 1)
-            values.append(value)
+            value, place = _value(data, place, _BYTE if each in (_TRUE, _FALSE) else each, wanted, depth + 1)
+            if wanted is not _NOTHING:
+                values.append(value)
         return values, place
-    return _number(data, place)
-
-
-def _skipped(data: bytes, place: int, kind: int, depth: int) -> int:
-    if kind in _SIZES:
-        return place + _SIZES[kind]
-    if kind == _BINARY:
-        size, place = _length(data, place)
-        return place + size
-    if kind == _STRUCT:
-        return _struct(data, place, {}, depth + 1)[1]
-    if kind in (_LIST, _SET):
-        return _skipped_list(data, place, depth + 1)
     if kind == _MAP:
         raise ValueError("its footer has a map")
-    while data[place] >= 0x80:
-        place += 1
-    return place + 1
-
-
-def _skipped_list(data: bytes, place: int, depth: int) -> int:
-    if depth > _DEEPEST:
-        raise ValueError("its footer is nested too deep")
-    count, kind, place = _list(data, place)
-    for _ in range(count):
-        place = place + 1 if kind in (_TRUE, _FALSE) else _skipped(data, place, kind, depth)
-    return place
+    return (None, place + _SIZES[kind]) if kind in _SIZES else _number(data, place)
 
 
 def _list(data: bytes, place: int) -> tuple[int, int, int]:
