@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 import pyarrow as pa
@@ -16,15 +16,22 @@ import pyarrow.parquet as pq
 
 from lakewarden.base.connection import Location
 from lakewarden.delta.failures import file_errors
-from lakewarden.delta.replay.actions import AddFile, DomainMetadata, Metadata, Protocol, Sidecar, Transaction, read_actions
+from lakewarden.delta.replay.actions import (
+    AddFile,
+    DomainMetadata,
+    LogAction,
+    Metadata,
+    Protocol,
+    Sidecar,
+    Transaction,
+    read_actions,
+)
 from lakewarden.delta.replay.live_files import MOST_UNPACKED, NO_FILES, of_adds, of_checkpoint, said_columns
 from lakewarden.delta.replay.log_objects import MOST_CHECKPOINT, SIDECARS, CheckpointFiles, LogObjects
 from lakewarden.delta.replay.parquet_footer import longest_dictionary
 from lakewarden.delta.replay.paths import check_inside, key_of, root_of
 from lakewarden.errors import Corrupt, Unsupported
 from lakewarden.storage.objects import Missing
-
-T = TypeVar("T")
 
 MOST_FILES = 5_000_000
 """Rows of a checkpoint, of which each takes some 200 bytes."""
@@ -44,7 +51,13 @@ _SMALL = 256 << 10
 """Bytes of a file whose texts stay in their dictionaries until their lengths are known. That takes longer for many rows, and
 reading the footer of a larger one in Python takes as long as reading a small file."""
 
-_OTHERS = ("protocol", "metaData", "txn", "domainMetadata", "sidecar")
+_OTHERS: dict[str, type[msgspec.Struct]] = {
+    "protocol": Protocol,
+    "metaData": Metadata,
+    "txn": Transaction,
+    "domainMetadata": DomainMetadata,
+    "sidecar": Sidecar,
+}
 
 
 @dataclass
@@ -63,6 +76,18 @@ class Checkpoint:
     sidecars: list[Sidecar] = field(default_factory=list)
     size: int = 0
     """Bytes in memory."""
+
+    def take(self, action: LogAction) -> None:
+        """Takes what an action says of anything but files: of each kind the last one counts."""
+        self.protocol, self.metadata = action.protocol or self.protocol, action.meta_data or self.metadata
+        if action.txn is not None:
+            self.transactions[action.txn.app_id] = action.txn.version
+        if (domain := action.domain_metadata) is not None:
+            self.domains[domain.domain] = domain.configuration
+            if domain.removed:
+                del self.domains[domain.domain]
+        if action.sidecar is not None:
+            self.sidecars.append(action.sidecar)
 
     def keep(self, files: pa.Table) -> None:
         """Raises Unsupported: there are more than a process should hold in memory."""
@@ -122,25 +147,9 @@ def _read_json(checkpoint: Checkpoint, name: str, data: bytes, log: LogObjects) 
             adds.append(action.add)
         if action.remove is not None:
             removes.append(AddFile(action.remove.path, deletion_vector=action.remove.deletion_vector))
-        for found in (action.protocol, action.meta_data, action.txn, action.domain_metadata, action.sidecar):
-            if found is not None:
-                _take(checkpoint, found)
+        checkpoint.take(action)
     checkpoint.keep(of_adds(adds, root_of(log.location)))
     checkpoint.forget(of_adds(removes, root_of(log.location)))
-
-
-def _take(checkpoint: Checkpoint, found: Protocol | Metadata | Transaction | DomainMetadata | Sidecar) -> None:
-    match found:
-        case Protocol():
-            checkpoint.protocol = found
-        case Metadata():
-            checkpoint.metadata = found
-        case Transaction():
-            checkpoint.transactions[found.app_id] = found.version
-        case DomainMetadata(removed=False):
-            checkpoint.domains[found.domain] = found.configuration
-        case Sidecar():
-            checkpoint.sidecars.append(found)
 
 
 def _read_parquet(checkpoint: Checkpoint, name: str, data: bytes, log: LogObjects) -> None:
@@ -201,7 +210,7 @@ def _wanted(schema: pa.Schema, *, removes: bool) -> list[str]:
         kind = schema.field(action).type if action in schema.names else None
         if kind is not None and pa.types.is_struct(kind):
             there = {each.name for each in kind}
-            fields = _TYPES[action].__struct_encode_fields__ if action in _TYPES else said_columns(there)
+            fields = _OTHERS[action].__struct_encode_fields__ if action in _OTHERS else said_columns(there)
             wanted += [f"{action}.{name}" for name in fields if name in there]
     return wanted
 
@@ -244,25 +253,9 @@ def _read_others(checkpoint: Checkpoint, name: str, column: Any) -> None:
         raise Unsupported(f"the checkpoint of version {checkpoint.version} has {count:,} {name} actions: too many")
     rows = column if len(column) <= _FEW else column.drop_null()  # which takes as long as reading a few rows
     for row in rows.to_pylist(maps_as_pydicts="lossy"):
-        if row is not None and (found := _converted(row, _TYPES[name])) is not None:
-            _take(checkpoint, found)
-
-
-_TYPES: dict[str, type[Protocol | Metadata | Transaction | DomainMetadata | Sidecar]] = {
-    "protocol": Protocol,
-    "metaData": Metadata,
-    "txn": Transaction,
-    "domainMetadata": DomainMetadata,
-    "sidecar": Sidecar,
-}
-
-
-def _converted(row: dict[str, object], kind: type[T]) -> T | None:
-    """None for a row whose columns are all NULL, as some writers leave of what is not there."""
-    said = {name: value for name, value in row.items() if value is not None}
-    if not said:
-        return None
-    try:
-        return msgspec.convert(said, kind)
-    except msgspec.ValidationError as error:
-        raise Corrupt(f"a checkpoint has an action that is not as Delta's protocol has it: {error}") from error
+        # some writers leave a row whose columns are all NULL of what is not there
+        if said := {field: value for field, value in (row or {}).items() if value is not None}:
+            try:
+                checkpoint.take(msgspec.convert({name: said}, LogAction))
+            except msgspec.ValidationError as error:
+                raise Corrupt(f"a checkpoint has an action that is not as Delta's protocol has it: {error}") from error

@@ -196,8 +196,7 @@ class Reconciliation:
         """The last one that was applied."""
         self._location, self._root = location, root_of(location)
         self._files = base.files
-        self._protocol, self._metadata = base.protocol, base.metadata
-        self._transactions, self._domains = dict(base.transactions), dict(base.domains)
+        self._said = replace(base, transactions={**base.transactions}, domains={**base.domains}, sidecars=[])
         self._adds: dict[FileKey, AddFile] = {}
         """Live files that are not among `_files` yet."""
         self._touched: set[FileKey] = set()
@@ -222,13 +221,7 @@ class Reconciliation:
                 self._adds.pop(key, None)
             if len(self._touched) >= _MOST_TOUCHED:
                 self._fold()
-            self._protocol, self._metadata = action.protocol or self._protocol, action.meta_data or self._metadata
-            if action.txn is not None:
-                self._transactions[action.txn.app_id] = action.txn.version
-            if (domain := action.domain_metadata) is not None:
-                self._domains[domain.domain] = domain.configuration
-                if domain.removed:
-                    del self._domains[domain.domain]
+            self._said.take(action)
 
     def _fold(self) -> None:
         """Brings the columns of files up to date: they take a fraction of the memory of actions."""
@@ -241,7 +234,7 @@ class Reconciliation:
 
     def state(self, version: int, log: LogFiles, checkpoint: CheckpointFiles | None, notes: Iterable[Note]) -> LogState:
         """Raises Corrupt: there is no protocol or no metadata."""
-        protocol, metadata = self._protocol, self._metadata
+        protocol, metadata = self._said.protocol, self._said.metadata
         if protocol is None or metadata is None:
             raise Corrupt(f"the log of {self._location.uri} lacks the {'protocol' if protocol is None else 'metadata'}")
         self._fold()
@@ -251,8 +244,8 @@ class Reconciliation:
             protocol,
             metadata,
             self._files,
-            self._transactions,
-            self._domains,
+            self._said.transactions,
+            self._said.domains,
             log,
             self.newest,
             checkpoint,
