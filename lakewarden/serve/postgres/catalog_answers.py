@@ -12,7 +12,7 @@ from sqlglot import exp, parse_one
 from sqlglot.errors import SqlglotError
 
 from lakewarden.errors import BadSyntax, InvalidArgument, LakewardenError, NotFound, PermissionDenied, Unsupported
-from lakewarden.serve.postgres.catalog_functions import FUNCTIONS, PREFIX, Caller, class_number, looked_up, relation, type_name
+from lakewarden.serve.postgres.catalog_functions import FUNCTIONS, PREFIX, class_number, looked_up, relation, type_name
 from lakewarden.serve.postgres.catalog_relations import VisibleCatalog
 from lakewarden.serve.postgres.catalog_shapes import SHAPES
 from lakewarden.serve.postgres.kinds import OID, Kind, kind_of
@@ -80,7 +80,7 @@ def _is_named(node: exp.Expr) -> bool:
             return (name := _function(node)) in NAMES or (isinstance(node, exp.Anonymous) and name.startswith(_PREFIXES))
 
 
-def rewritten(tree: exp.Expr, caller: Caller, values: Sequence[Value]) -> Rewritten:
+def rewritten(tree: exp.Expr, of: VisibleCatalog, values: Sequence[Value]) -> Rewritten:
     """Raises Unsupported: it asks for what is not served, by its name; or for rows of tables as well."""
     found: dict[str, str] = {}
     tree = tree.transform(lambda node: _filled(node, values))
@@ -91,7 +91,7 @@ def rewritten(tree: exp.Expr, caller: Caller, values: Sequence[Value]) -> Rewrit
         if column.args.get("db") is not None:
             column.set("db", None)
             column.set("catalog", None)
-    tree = _replaced(tree, caller)
+    tree = _replaced(tree, of)
     for node in tree.find_all(exp.Table):  # those of our own, in the functions' answers
         if node.name.startswith(PREFIX):
             found[node.name] = node.name.removeprefix(PREFIX)
@@ -134,12 +134,12 @@ def _place(node: exp.Table, found: dict[str, str], ctes: set[str]) -> None:
     found[PREFIX + full] = full
 
 
-def _replaced(tree: exp.Expr, caller: Caller) -> exp.Expr:
+def _replaced(tree: exp.Expr, of: VisibleCatalog) -> exp.Expr:
     """From the leaves up, so that what is replaced has replaced parts."""
     for select in tree.find_all(exp.Select):
         select.set("expressions", [_under_its_name(each) for each in select.expressions])
     for node in reversed(list(tree.dfs())):
-        made = _expression(node, caller)
+        made = _expression(node, of)
         if made is node:
             continue
         if node is tree:
@@ -161,7 +161,7 @@ def _is_qualified(node: exp.Expr) -> bool:
     return isinstance(node, exp.Dot) and isinstance(node.this, (exp.Identifier, exp.Column)) and node.this.name in _SCHEMAS
 
 
-def _expression(node: exp.Expr, caller: Caller) -> exp.Expr:
+def _expression(node: exp.Expr, of: VisibleCatalog) -> exp.Expr:
     match node:
         case exp.Dot() if _is_qualified(node):
             return cast("exp.Expr", node.expression)
@@ -170,11 +170,11 @@ def _expression(node: exp.Expr, caller: Caller) -> exp.Expr:
         case exp.Operator():
             return _operator(node)
         case exp.Cast():
-            return _cast(node, caller)
+            return _cast(node, of)
         case exp.Literal() if node.is_string and node.this in ("{0}", "{}"):
             return exp.Array(expressions=[exp.Literal.number(0)] if node.this == "{0}" else [])
         case exp.Func():
-            return _call(node, caller)
+            return _call(node, of)
         case _:
             return node
 
@@ -199,7 +199,7 @@ def _function(node: exp.Expr) -> str:
     return _BUILT.get(type(node), node.sql_name().lower() if isinstance(node, exp.Func) else "")
 
 
-def _call(node: exp.Expr, caller: Caller) -> exp.Expr:
+def _call(node: exp.Expr, of: VisibleCatalog) -> exp.Expr:
     name = _function(node)
     made = FUNCTIONS.get(name)
     if made is None:
@@ -208,17 +208,17 @@ def _call(node: exp.Expr, caller: Caller) -> exp.Expr:
         return node
     known = isinstance(node, exp.Anonymous)
     given = list(node.expressions) if known else [each for each in node.args.values() if isinstance(each, exp.Expr)]
-    return made(caller, given)
+    return made(of, given)
 
 
 def _type(node: exp.Cast) -> str:
     return node.to.sql("postgres").lower().replace('"', "").removeprefix("pg_catalog.")
 
 
-def _cast(node: exp.Cast, caller: Caller) -> exp.Expr:
+def _cast(node: exp.Cast, of: VisibleCatalog) -> exp.Expr:
     to, value = _type(node), node.this
     if to in ("regclass", "regtype"):
-        return _named(to, value, node, caller)
+        return _named(to, value, node, of)
     if to in _TEXTS:
         return exp.cast(value, "VARCHAR")
     if to in ("oid", "xid"):
@@ -228,12 +228,12 @@ def _cast(node: exp.Cast, caller: Caller) -> exp.Expr:
     return node
 
 
-def _named(to: str, value: exp.Expr, node: exp.Cast, caller: Caller) -> exp.Expr:
+def _named(to: str, value: exp.Expr, node: exp.Cast, of: VisibleCatalog) -> exp.Expr:
     """A name as its OID, and an OID as its name where text is wanted."""
     if isinstance(value, exp.Literal) and value.is_string and not value.name.isdecimal():
         if to == "regtype":
-            return FUNCTIONS["to_regtype"](caller, [value])
-        number = class_number(caller, value.name)
+            return FUNCTIONS["to_regtype"](of, [value])
+        number = class_number(of, value.name)
         if number is None:
             raise InvalidArgument(f"there is no relation {value.name!r}")
         return exp.Literal.number(number)
@@ -267,7 +267,7 @@ def answered(state: State, single: Single, values: Sequence[Value]) -> ResultRow
     """
     seen = state.session.seen()
     described = VisibleCatalog(seen, state.variables, lambda: _views(state, seen))
-    made = rewritten(tree_of(single.text), _caller(state, described), values)
+    made = rewritten(tree_of(single.text), described, values)
     found = state.session.over(made.sql, {name: described.relation(full) for name, full in made.relations.items()})
     return replace(found, table=_with_lists_of_oids(found.table))
 
@@ -284,16 +284,6 @@ def _with_lists_of_oids(rows: pa.Table) -> pa.Table:
     oids = pa.list_(pa.uint32())
     fields = [field.with_type(oids) if field.type == pa.list_(pa.int64()) else field for field in rows.schema]
     return rows.cast(pa.schema(fields))
-
-
-def _caller(state: State, described: VisibleCatalog) -> Caller:
-    seen = described.seen
-    return Caller(seen.principal.user, described.database, seen.namespace, state.variables, lambda name: _number(described, name))
-
-
-def _number(described: VisibleCatalog, name: str) -> int | None:
-    mine = f"{described.seen.namespace}.{name}"
-    return described.oids.get(name) or described.oids.get(mine)
 
 
 def _views(state: State, seen: VisibleObjects) -> tuple[Thing, ...]:

@@ -3,33 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from sqlglot import exp, parse_one
 
 from lakewarden.base import VERSION
 from lakewarden.errors import Unsupported
-from lakewarden.serve.postgres.catalog_relations import CLASSES, OWNER_NAME
+from lakewarden.serve.postgres.catalog_relations import CLASSES, OWNER_NAME, VisibleCatalog
 from lakewarden.serve.postgres.kinds import KINDS
-from lakewarden.serve.postgres.variables import SERVER_VERSION, Variables
+from lakewarden.serve.postgres.variables import SERVER_VERSION
 
 PREFIX = "served "
 """Before the names of relations in the text for DuckDB, which has relations of the same names."""
 
 
-@dataclass(frozen=True)
-class Caller:
-    """What the functions of a session answer with."""
-
-    user: str
-    database: str
-    namespace: str | None
-    variables: Variables
-    number_of: Callable[[str], int | None]
-    """The OID of a table, by name in the namespace in use, or by whole name."""
-
-
-Made = Callable[[Caller, Sequence[exp.Expr]], exp.Expr]
+Made = Callable[[VisibleCatalog, Sequence[exp.Expr]], exp.Expr]
+"""Makes the expression of a call, for what the session sees and the arguments."""
 
 
 def text(value: str | None) -> exp.Expr:
@@ -63,91 +51,58 @@ def type_name(number: exp.Expr, modifier: exp.Expr | None) -> exp.Expr:
     return exp.paren(exp.DPipe(this=case, expression=exp.paren(suffix)))
 
 
-def class_number(caller: Caller, name: str) -> int | None:
+def class_number(of: VisibleCatalog, name: str) -> int | None:
     plain = name.replace('"', "").removeprefix("pg_catalog.")
-    return CLASSES.get(plain) or caller.number_of(plain)
+    return CLASSES.get(plain) or of.number(plain)
 
 
-def _value(value: str | None) -> Made:
-    return lambda caller, _: text(value)  # a constant needs no caller
+def _value(value: exp.Expr) -> Made:
+    return lambda *_: value.copy()
 
 
-def _nothing(_caller: Caller, _: Sequence[exp.Expr]) -> exp.Expr:
-    return exp.cast(exp.null(), "VARCHAR")
+_NOTHING = _value(exp.cast(exp.null(), "VARCHAR"))
 
 
-def _yes(_caller: Caller, _: Sequence[exp.Expr]) -> exp.Expr:
-    return exp.true()
-
-
-def _no(_caller: Caller, _: Sequence[exp.Expr]) -> exp.Expr:
-    return exp.false()
-
-
-def _first(_caller: Caller, given: Sequence[exp.Expr]) -> exp.Expr:
-    return given[0]
-
-
-def _visible(_caller: Caller, given: Sequence[exp.Expr]) -> exp.Expr:
-    return exp.In(this=given[0], query=exp.Subquery(this=exp.select("oid").from_(relation("visible"))))
-
-
-def _type_name(_caller: Caller, given: Sequence[exp.Expr]) -> exp.Expr:
-    return type_name(given[0], given[1] if len(given) > 1 else None)
-
-
-def _index(_caller: Caller, given: Sequence[exp.Expr]) -> exp.Expr:
+def _index(_: VisibleCatalog, given: Sequence[exp.Expr]) -> exp.Expr:
     return looked_up("index_columns", "name", oid=given[0], n=given[1] if len(given) > 1 else exp.Literal.number(0))
 
 
-def _constraint(_caller: Caller, given: Sequence[exp.Expr]) -> exp.Expr:
-    return looked_up("pg_constraint", "definition", oid=given[0])
-
-
-def _schemas(caller: Caller, given: Sequence[exp.Expr]) -> exp.Expr:
-    mine = [] if caller.namespace is None else [caller.namespace]
+def _schemas(of: VisibleCatalog, given: Sequence[exp.Expr]) -> exp.Expr:
+    mine = [] if of.seen.namespace is None else [of.seen.namespace]
     system = ["pg_catalog"] if given and isinstance(given[0], exp.Boolean) and given[0].this else []
     return exp.cast(exp.Array(expressions=[text(name) for name in (*system, *mine)]), "VARCHAR[]")
 
 
-def _setting(caller: Caller, given: Sequence[exp.Expr]) -> exp.Expr:
+def _setting(of: VisibleCatalog, given: Sequence[exp.Expr]) -> exp.Expr:
     name = given[0].name if given and isinstance(given[0], exp.Literal) else ""
     if name == "search_path":
-        return text(caller.namespace or "")
-    if not caller.variables.knows(name):
+        return text(of.seen.namespace or "")
+    if not of.variables.knows(name):
         if len(given) > 1:
             return exp.null()
         raise Unsupported(f"current_setting: there is no parameter {name!r}")
-    return text(caller.variables.read(name))
+    return text(of.variables.read(name))
 
 
-def _set(caller: Caller, given: Sequence[exp.Expr]) -> exp.Expr:
+def _set(of: VisibleCatalog, given: Sequence[exp.Expr]) -> exp.Expr:
     if len(given) < 2 or not all(isinstance(each, exp.Literal) for each in given[:2]):
         raise Unsupported("set_config takes the name and the value as texts")
-    caller.variables.write(given[0].name, given[1].name)
+    of.variables.write(given[0].name, given[1].name)
     return given[1]
 
 
-def _number_of_type(_caller: Caller, given: Sequence[exp.Expr]) -> exp.Expr:
+def _number_of_type(_: VisibleCatalog, given: Sequence[exp.Expr]) -> exp.Expr:
     name = given[0].name.lower()
     found = next((kind.oid for kind in KINDS.values() if name in (kind.name, kind.sql)), None)
     return exp.null() if found is None else exp.Literal.number(found)
 
 
-def _number_of_class(caller: Caller, given: Sequence[exp.Expr]) -> exp.Expr:
-    found = class_number(caller, given[0].name)
+def _number_of_class(of: VisibleCatalog, given: Sequence[exp.Expr]) -> exp.Expr:
+    found = class_number(of, given[0].name)
     return exp.null() if found is None else exp.Literal.number(found)
 
 
-def _length(_caller: Caller, given: Sequence[exp.Expr]) -> exp.Expr:
-    return exp.func("len", given[0])
-
-
-def _renamed(name: str) -> Made:
-    return lambda caller, given: exp.Anonymous(this=name, expressions=list(given))  # as above
-
-
-def _expanded(_caller: Caller, given: Sequence[exp.Expr]) -> exp.Expr:
+def _expanded(_: VisibleCatalog, given: Sequence[exp.Expr]) -> exp.Expr:
     """The elements of a key with their places, which its relation has beside it."""
     keys = given[0]
     if not isinstance(keys, exp.Column) or keys.name != "indkey":
@@ -156,15 +111,17 @@ def _expanded(_caller: Caller, given: Sequence[exp.Expr]) -> exp.Expr:
 
 
 FUNCTIONS: Mapping[str, Made] = {
-    **dict.fromkeys(("pg_table_is_visible",), _visible),
+    "pg_table_is_visible": lambda _, given: exp.In(
+        this=given[0], query=exp.Subquery(this=exp.select("oid").from_(relation("visible")))
+    ),
     **dict.fromkeys(
         (
             *("pg_type_is_visible", "pg_function_is_visible", "has_table_privilege", "has_schema_privilege", "pg_has_role"),
             *("has_database_privilege", "has_column_privilege", "has_any_column_privilege", "has_function_privilege"),
         ),
-        _yes,
+        _value(exp.true()),
     ),
-    **dict.fromkeys(("pg_relation_is_publishable", "pg_is_in_recovery", "pg_is_other_temp_schema"), _no),
+    **dict.fromkeys(("pg_relation_is_publishable", "pg_is_in_recovery", "pg_is_other_temp_schema"), _value(exp.false())),
     **dict.fromkeys(
         (
             *("obj_description", "col_description", "shobj_description", "pg_get_serial_sequence", "pg_get_function_result"),
@@ -173,27 +130,26 @@ FUNCTIONS: Mapping[str, Made] = {
             *("pg_table_size", "pg_relation_size", "pg_total_relation_size", "pg_database_size", "pg_size_pretty"),
             *("inet_server_addr", "inet_client_addr", "pg_advisory_unlock_all", "pg_get_functiondef"),
         ),
-        _nothing,
+        _NOTHING,
     ),
-    "pg_get_userbyid": _value(OWNER_NAME),
-    "pg_encoding_to_char": _value("UTF8"),
-    "version": _value(f"PostgreSQL {SERVER_VERSION} (Lakewarden {VERSION})"),
-    "current_database": lambda caller, _: text(caller.database),
-    "current_catalog": lambda caller, _: text(caller.database),
-    "current_schema": lambda caller, _: text(caller.namespace),
+    "pg_get_userbyid": _value(text(OWNER_NAME)),
+    "pg_encoding_to_char": _value(text("UTF8")),
+    "version": _value(text(f"PostgreSQL {SERVER_VERSION} (Lakewarden {VERSION})")),
+    **dict.fromkeys(("current_database", "current_catalog"), lambda of, _: text(of.database)),
+    "current_schema": lambda of, _: text(of.seen.namespace),
     "current_schemas": _schemas,
-    **dict.fromkeys(("current_user", "session_user", "user", "current_role"), lambda caller, _: text(caller.user)),
+    **dict.fromkeys(("current_user", "session_user", "user", "current_role"), lambda of, _: text(of.seen.principal.user)),
     "current_setting": _setting,
     "set_config": _set,
-    "pg_backend_pid": lambda _, __: exp.Literal.number(0),
-    "format_type": _type_name,
-    "pg_get_expr": _first,
+    "pg_backend_pid": _value(exp.Literal.number(0)),
+    "format_type": lambda _, given: type_name(given[0], given[1] if len(given) > 1 else None),
+    "pg_get_expr": lambda _, given: given[0],
     "pg_get_indexdef": _index,
-    "pg_get_constraintdef": _constraint,
+    "pg_get_constraintdef": lambda _, given: looked_up("pg_constraint", "definition", oid=given[0]),
     "to_regtype": _number_of_type,
     "to_regclass": _number_of_class,
-    "array_upper": _length,
-    "json_build_object": _renamed("json_object"),
+    "array_upper": lambda _, given: exp.func("len", given[0]),
+    "json_build_object": lambda _, given: exp.Anonymous(this="json_object", expressions=list(given)),
     "_pg_expandarray": _expanded,
 }
 """By name in lower case. What is not here and begins like one of PostgreSQL's own is refused."""

@@ -30,6 +30,7 @@ CLASSES = {
 }
 """The relations that others refer to by number."""
 HEAP, BTREE = 2, 403
+_ACCESS_METHODS = ((HEAP, "heap", "t"), (BTREE, "btree", "i"))
 TABLESPACE = 1663
 """The one of all databases: PostgreSQL's default."""
 _FIRST, _MOST = 16_384, (1 << 31) - 1
@@ -79,6 +80,10 @@ class VisibleCatalog:
     def keyed(self) -> list[Thing]:
         return [thing for thing in self.things if thing.key]
 
+    def number(self, name: str) -> int | None:
+        """The OID of a table, by name in the namespace in use, or by whole name."""
+        return self.oids.get(name) or self.oids.get(f"{self.seen.namespace}.{name}")
+
     def relation(self, name: str) -> pa.Table:
         rows = _ROWS.get(name)
         return made(name, () if rows is None else rows(self))
@@ -108,35 +113,23 @@ def _attributes(of: VisibleCatalog) -> Iterator[Row]:
     for thing in of.things:
         for number, field in enumerate(thing.fields, 1):
             yield {
-                "attrelid": of.oids[thing.full],
-                "attname": field.name,
-                "attnum": number,
-                "attislocal": True,
-                "atttypid": field.kind.oid,
-                "attlen": field.kind.size,
-                "atttypmod": field.kind.modifier,
+                **_attribute(of.oids[thing.full], number, field.name, field.kind),
                 "attnotnull": not field.nullable,
                 "atthasdef": field.default is not None,
                 "attstattarget": -1,
-                "attidentity": "",
-                "attgenerated": "",
                 "attstorage": "p",
                 "attalign": "i",
             }
     for thing in of.keyed:
-        for number, place in enumerate(thing.key_places, 1):
-            kind, relation = thing.fields[place - 1].kind, of.oids[f"{thing.full}#"]
-            yield {
-                "attrelid": relation,
-                "attname": thing.key[number - 1],
-                "attnum": number,
-                "atttypid": kind.oid,
-                "atttypmod": kind.modifier,
-                "attlen": kind.size,
-                "attidentity": "",
-                "attgenerated": "",
-                "attislocal": True,
-            }
+        for number, (name, place) in enumerate(zip(thing.key, thing.key_places, strict=True), 1):
+            yield _attribute(of.oids[f"{thing.full}#"], number, name, thing.fields[place - 1].kind)
+
+
+def _attribute(relation: int, number: int, name: str, kind: Kind) -> Row:
+    """Of a column of a table, or of its key's index."""
+    shared: Row = {"attislocal": True, "attidentity": "", "attgenerated": ""}
+    place = {"attrelid": relation, "attname": name, "attnum": number}
+    return {**shared, **place, "atttypid": kind.oid, "attlen": kind.size, "atttypmod": kind.modifier}
 
 
 def _defaults(of: VisibleCatalog) -> Iterator[Row]:
@@ -194,19 +187,11 @@ def _listed(thing: Thing) -> str:
 def _types(_: VisibleCatalog) -> Iterator[Row]:
     shared: Row = {"typnamespace": CATALOG, "typowner": OWNER, "typisdefined": True, "typdelim": ",", "typtypmod": -1}
     for kind in KINDS.values():
-        text = {"typname": kind.name, "typinput": f"{kind.name}in", "typtype": "b", "typcategory": _category(kind)}
+        text = {"typname": kind.name, "typinput": f"{kind.name}in", "typtype": "b", "typcategory": kind.category}
         yield {**shared, **text, "oid": kind.oid, "typlen": kind.size, "typarray": kind.array}
         if kind.array:
             listed = {"typname": f"_{kind.name}", "typinput": "array_in", "typtype": "b", "typcategory": "A"}
             yield {**shared, **listed, "oid": kind.array, "typlen": -1, "typelem": kind.oid}
-
-
-def _category(kind: Kind) -> str:
-    if kind.name.startswith(("int", "float", "numeric", "oid")):
-        return "N"
-    if kind.name.startswith(("date", "time")):
-        return "D"
-    return {"bool": "B", "bytea": "U", "uuid": "U"}.get(kind.name, "S")
 
 
 def _databases(of: VisibleCatalog) -> Iterator[Row]:
@@ -216,22 +201,9 @@ def _databases(of: VisibleCatalog) -> Iterator[Row]:
         yield {**names, "oid": number, "datdba": OWNER, "encoding": 6, "datconnlimit": -1, "dattablespace": TABLESPACE}
 
 
-def _tablespaces(_: VisibleCatalog) -> Iterator[Row]:
-    yield {"oid": TABLESPACE, "spcname": "pg_default", "spcowner": OWNER}
-
-
 def _roles(of: VisibleCatalog) -> Iterator[Row]:
     for number, name in ((OWNER, OWNER_NAME), (OWNER + 1, of.seen.principal.user)):
         yield {"oid": number, "rolname": name, "rolinherit": True, "rolcanlogin": name != OWNER_NAME, "rolconnlimit": -1}
-
-
-def _users(of: VisibleCatalog) -> Iterator[Row]:
-    yield {"usename": of.seen.principal.user, "usesysid": OWNER + 1}
-
-
-def _access_methods(_: VisibleCatalog) -> Iterator[Row]:
-    yield {"oid": HEAP, "amname": "heap", "amtype": "t"}
-    yield {"oid": BTREE, "amname": "btree", "amtype": "i"}
 
 
 def _tables(of: VisibleCatalog) -> Iterator[Row]:
@@ -245,10 +217,6 @@ def _views(of: VisibleCatalog) -> Iterator[Row]:
     for thing in of.things:
         if thing.is_view:
             yield {"schemaname": thing.namespace, "viewname": thing.name, "viewowner": OWNER_NAME}
-
-
-def _settings(of: VisibleCatalog) -> Iterator[Row]:
-    return ({"name": name, "setting": value} for name, value in of.variables.shown())
 
 
 def _visible(of: VisibleCatalog) -> Iterator[Row]:
@@ -300,17 +268,9 @@ def _standard_columns(of: VisibleCatalog) -> Iterator[Row]:
             }
 
 
-def _standard_views(of: VisibleCatalog) -> Iterator[Row]:
-    return (_place(of, thing) for thing in of.things if thing.is_view)
-
-
 def _standard_constraint(of: VisibleCatalog, thing: Thing) -> dict[str, object]:
     names = {"constraint_catalog": of.database, "constraint_schema": thing.namespace, "constraint_name": thing.key_name}
     return {**names, **_place(of, thing)}
-
-
-def _standard_constraints(of: VisibleCatalog) -> Iterator[Row]:
-    return ({**_standard_constraint(of, thing), "constraint_type": "PRIMARY KEY"} for thing in of.keyed)
 
 
 def _standard_keys(of: VisibleCatalog) -> Iterator[Row]:
@@ -319,7 +279,7 @@ def _standard_keys(of: VisibleCatalog) -> Iterator[Row]:
             yield {**_standard_constraint(of, thing), "column_name": name, "ordinal_position": number}
 
 
-_ROWS: Mapping[str, Callable[[VisibleCatalog], Iterator[Row]]] = {
+_ROWS: Mapping[str, Callable[[VisibleCatalog], Iterable[Row]]] = {
     "pg_class": _classes,
     "pg_namespace": _namespaces,
     "pg_attribute": _attributes,
@@ -328,20 +288,22 @@ _ROWS: Mapping[str, Callable[[VisibleCatalog], Iterator[Row]]] = {
     "pg_constraint": _constraints,
     "pg_type": _types,
     "pg_database": _databases,
-    "pg_tablespace": _tablespaces,
+    "pg_tablespace": lambda _: [{"oid": TABLESPACE, "spcname": "pg_default", "spcowner": OWNER}],
     "pg_roles": _roles,
-    "pg_user": _users,
-    "pg_am": _access_methods,
+    "pg_user": lambda of: [{"usename": of.seen.principal.user, "usesysid": OWNER + 1}],
+    "pg_am": lambda _: ({"oid": oid, "amname": name, "amtype": kind} for oid, name, kind in _ACCESS_METHODS),
     "pg_tables": _tables,
     "pg_views": _views,
-    "pg_settings": _settings,
+    "pg_settings": lambda of: ({"name": name, "setting": value} for name, value in of.variables.shown()),
     "visible": _visible,
     "index_columns": _index_columns,
     "information_schema.schemata": _schemata,
     "information_schema.tables": _standard_tables,
     "information_schema.columns": _standard_columns,
-    "information_schema.views": _standard_views,
-    "information_schema.table_constraints": _standard_constraints,
+    "information_schema.views": lambda of: (_place(of, thing) for thing in of.things if thing.is_view),
+    "information_schema.table_constraints": lambda of: (
+        {**_standard_constraint(of, thing), "constraint_type": "PRIMARY KEY"} for thing in of.keyed
+    ),
     "information_schema.key_column_usage": _standard_keys,
 }
 """The others have no rows: there is nothing of their kind."""

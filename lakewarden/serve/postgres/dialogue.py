@@ -12,11 +12,11 @@ from starlette.concurrency import run_in_threadpool
 
 from lakewarden.base.cancellation import Cancellation
 from lakewarden.errors import BadSyntax, Unsupported
-from lakewarden.serve.postgres import kinds, replies, statements
+from lakewarden.serve.postgres import replies, statements
 from lakewarden.serve.postgres.control import status_of
 from lakewarden.serve.postgres.kinds import Kind, kind_of
 from lakewarden.serve.postgres.messages import Fields, MalformedMessage
-from lakewarden.serve.postgres.parameters import given, kind_of_parameter
+from lakewarden.serve.postgres.parameters import examples, given, kind_of_parameter
 from lakewarden.serve.postgres.problems import ProtocolError, as_problem
 from lakewarden.serve.postgres.state import AnswerColumn, CommandOutcome, Portal, PreparedStatement, State
 from lakewarden.serve.postgres.values import encoded, parts
@@ -24,20 +24,8 @@ from lakewarden.serve.postgres.working import Working
 from lakewarden.sql.dialect import Value
 from lakewarden.sql.parse import Single
 
+
 # Brings an answer into the columns that were described to the client.
-_WIDENED: Mapping[int, pa.DataType] = {
-    kinds.INT2.oid: pa.int16(),
-    kinds.INT4.oid: pa.int32(),
-    kinds.INT8.oid: pa.int64(),
-    kinds.FLOAT4.oid: pa.float32(),
-    kinds.FLOAT8.oid: pa.float64(),
-    kinds.DATE.oid: pa.date32(),
-    kinds.TIMESTAMP.oid: pa.timestamp("us"),
-    kinds.TIMESTAMPTZ.oid: pa.timestamp("us", tz="UTC"),
-    kinds.TEXT.oid: pa.large_string(),
-}
-
-
 def fitted(table: pa.Table, columns: Sequence[AnswerColumn]) -> pa.Table:
     """A statement is described with values that are not its own, so a number may be narrower in its answer.
 
@@ -49,7 +37,7 @@ def fitted(table: pa.Table, columns: Sequence[AnswerColumn]) -> pa.Table:
     for at, column in enumerate(columns):
         if kind_of(table.field(at).type).oid == column.kind.oid:
             continue
-        wanted = _WIDENED.get(column.kind.oid)
+        wanted = column.kind.widest
         try:
             values = table.column(at) if wanted is None else table.column(at).cast(wanted)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
@@ -181,7 +169,7 @@ class Dialogue:
         if what == b"S":
             prepared = self._state.statement(name)
             self._writer.write(replies.parameters(prepared.kinds))
-            columns = await self._columns(prepared.single, statements.examples(prepared.kinds))
+            columns = await self._columns(prepared.single, examples(prepared.kinds))
             if columns is not None:
                 self._state.prepared[name] = PreparedStatement(prepared.single, prepared.kinds, columns)
             self._tell_columns(columns, [False] * len(columns or ()))

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
 
 from lakewarden.catalog.column_types import ColumnType
+from lakewarden.sql.dialect import Scalar
 
 
 @dataclass(frozen=True)
@@ -23,6 +25,12 @@ class Kind:
     """As `format_type` names it."""
     modifier: int = -1
     element: Kind | None = None
+    category: str = "S"
+    """As `pg_type` groups types."""
+    widest: pa.DataType | None = None
+    """Arrow's type for all values of the type; None where an answer keeps its own."""
+    example: Scalar = None
+    """A value that a query can be described with. NULL where a text may not be of the type that the query makes of it."""
 
     @property
     def listed(self) -> Kind:
@@ -30,26 +38,27 @@ class Kind:
         return Kind(f"_{self.name}", self.array, -1, sql=f"{self.sql or self.name}[]", element=self)
 
 
-BOOL = Kind("bool", 16, 1, 1000, "boolean")
-BYTEA = Kind("bytea", 17, -1, 1001)
+BOOL = Kind("bool", 16, 1, 1000, "boolean", category="B", example=True)
+BYTEA = Kind("bytea", 17, -1, 1001, category="U", example=b"")
 NAME = Kind("name", 19, 64, 1003)
-INT8 = Kind("int8", 20, 8, 1016, "bigint")
-INT2 = Kind("int2", 21, 2, 1005, "smallint")
-INT4 = Kind("int4", 23, 4, 1007, "integer")
-TEXT = Kind("text", 25, -1, 1009)
-OID = Kind("oid", 26, 4, 1028)
+INT8 = Kind("int8", 20, 8, 1016, "bigint", category="N", widest=pa.int64(), example=1 << 40)
+INT2 = Kind("int2", 21, 2, 1005, "smallint", category="N", widest=pa.int16(), example=1)
+INT4 = Kind("int4", 23, 4, 1007, "integer", category="N", widest=pa.int32(), example=1)
+TEXT = Kind("text", 25, -1, 1009, widest=pa.large_string())
+OID = Kind("oid", 26, 4, 1028, category="N")
 JSON = Kind("json", 114, -1, 199)
-FLOAT4 = Kind("float4", 700, 4, 1021, "real")
-FLOAT8 = Kind("float8", 701, 8, 1022, "double precision")
+FLOAT4 = Kind("float4", 700, 4, 1021, "real", category="N", widest=pa.float32(), example=1.5)
+FLOAT8 = Kind("float8", 701, 8, 1022, "double precision", category="N", widest=pa.float64(), example=1.5)
 UNKNOWN = Kind("unknown", 705, -2)
 BPCHAR = Kind("bpchar", 1042, -1, 1014, "character")
 VARCHAR = Kind("varchar", 1043, -1, 1015, "character varying")
-DATE = Kind("date", 1082, 4, 1182)
-TIME = Kind("time", 1083, 8, 1183, "time without time zone")
-TIMESTAMP = Kind("timestamp", 1114, 8, 1115, "timestamp without time zone")
-TIMESTAMPTZ = Kind("timestamptz", 1184, 8, 1185, "timestamp with time zone")
-NUMERIC = Kind("numeric", 1700, -1, 1231)
-UUID = Kind("uuid", 2950, 16, 2951)
+DATE = Kind("date", 1082, 4, 1182, category="D", widest=pa.date32())
+TIME = Kind("time", 1083, 8, 1183, "time without time zone", category="D")
+_ZONED, _LOCAL = pa.timestamp("us", tz="UTC"), pa.timestamp("us")
+TIMESTAMP = Kind("timestamp", 1114, 8, 1115, "timestamp without time zone", category="D", widest=_LOCAL)
+TIMESTAMPTZ = Kind("timestamptz", 1184, 8, 1185, "timestamp with time zone", category="D", widest=_ZONED)
+NUMERIC = Kind("numeric", 1700, -1, 1231, category="N", example=Decimal("1.5"))
+UUID = Kind("uuid", 2950, 16, 2951, category="U")
 
 KINDS: Mapping[int, Kind] = {
     kind.oid: kind
@@ -78,23 +87,6 @@ _PLAIN: Mapping[pa.DataType, Kind] = {
     pa.date32(): DATE,
     pa.time64("us"): TIME,
 }
-_COLUMNS: Mapping[str, Kind] = {
-    "BOOLEAN": BOOL,
-    "SMALLINT": INT2,
-    "INT": INT4,
-    "BIGINT": INT8,
-    "FLOAT": FLOAT4,
-    "DOUBLE": FLOAT8,
-    "TEXT": TEXT,
-    "BYTES": BYTEA,
-    "DATE": DATE,
-    "TIMESTAMP": TIMESTAMPTZ,
-    "TIME": INT8,
-    "UUID": TEXT,
-    "JSON": JSON,
-    "FILE": JSON,
-}
-"""As queries answer with them: a TIME is its microseconds, and a UUID is text."""
 _HEADER = 4
 """PostgreSQL adds it to what it keeps of a type's parameters."""
 
@@ -106,7 +98,7 @@ def kind_of(type: pa.DataType) -> Kind:
     if isinstance(type, pa.BaseExtensionType):
         return JSON if type.extension_name == "arrow.json" else TEXT
     if pa.types.is_decimal(type):
-        return _numeric(type.precision, type.scale)
+        return replace(NUMERIC, modifier=((type.precision << 16) | type.scale) + _HEADER)
     if pa.types.is_timestamp(type) and type.unit != "ns":
         return TIMESTAMP if type.tz is None else TIMESTAMPTZ
     if _is_binary(type):
@@ -118,14 +110,8 @@ def kind_of(type: pa.DataType) -> Kind:
 
 
 def kind_of_column(type: ColumnType) -> Kind:
-    """Of a table's column."""
-    if type.precision is not None:
-        return _numeric(type.precision, type.scale or 0)
-    return _COLUMNS[type.name]
-
-
-def _numeric(precision: int, scale: int) -> Kind:
-    return replace(NUMERIC, modifier=((precision << 16) | scale) + _HEADER)
+    """Of a table's column, as queries answer with it: a TIME is its microseconds, and a UUID is text."""
+    return JSON if type.name in ("JSON", "FILE") else kind_of(type.arrow)
 
 
 def _is_binary(type: Any) -> bool:

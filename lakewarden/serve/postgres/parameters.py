@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from uuid import UUID
 
@@ -187,19 +187,6 @@ def kind_of_parameter(oid: int) -> Kind:
     return KINDS.get(oid) or LISTS.get(oid) or Kind("unknown", oid, -1)
 
 
-def example(kind: Kind) -> Value:
-    """A value that a query with such a parameter can be described with: its answer has the same columns."""
-    return _EXAMPLES.get(kind.oid) if kind.element is None else (_EXAMPLES.get(kind.element.oid),)
-
-
-_EXAMPLES: Mapping[int, Scalar] = {
-    kinds.BOOL.oid: True,
-    kinds.INT8.oid: 1 << 40,
-    kinds.INT2.oid: 1,
-    kinds.INT4.oid: 1,
-    kinds.FLOAT4.oid: 1.5,
-    kinds.FLOAT8.oid: 1.5,
-    kinds.NUMERIC.oid: Decimal("1.5"),
-    kinds.BYTEA.oid: b"",
-}
-"""Of the others, NULL: as text it may not be a value of the type that the query makes of it."""
+def examples(kinds: Sequence[Kind]) -> list[Value]:
+    """Values that a statement is described with before it has its own: its answer has the same columns."""
+    return [kind.example if kind.element is None else (kind.element.example,) for kind in kinds]

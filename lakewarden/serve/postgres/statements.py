@@ -15,11 +15,11 @@ from lakewarden.serve.postgres.catalog_answers import answered, asks_catalog
 from lakewarden.serve.postgres.catalog_answers import parameter_kinds as catalog_parameters
 from lakewarden.serve.postgres.control import CursorDeclaration, control_of, fetched
 from lakewarden.serve.postgres.kinds import JSON, TEXT, Kind, kind_of, kind_of_column
-from lakewarden.serve.postgres.parameters import example
 from lakewarden.serve.postgres.problems import READ_ONLY, ProtocolError
 from lakewarden.serve.postgres.state import AnswerColumn, CommandOutcome, State
 from lakewarden.sql.dialect import Value
 from lakewarden.sql.parse import Single, parse_unfilled
+from lakewarden.sql.queries.literals import COMPARISONS
 from lakewarden.sql.ref import Ref
 from lakewarden.sql.results import AffectedRows, Events, Result, ResultRows, StartedJobs, StatementDone
 from lakewarden.sql.statement import ExecuteAs, Statement, changes_nothing, innermost
@@ -31,20 +31,7 @@ from lakewarden.sql.statements.subscribe import Subscribe
 from lakewarden.sql.writing.shapes import RowWrite
 
 # The types of parameters that a client left open, from where they stand in the statement.
-_COMPARED = (
-    exp.EQ,
-    exp.NEQ,
-    exp.LT,
-    exp.LTE,
-    exp.GT,
-    exp.GTE,
-    exp.NullSafeEQ,
-    exp.NullSafeNEQ,
-    exp.Add,
-    exp.Sub,
-    exp.Mul,
-    exp.Div,
-)
+_COMPARED = (*COMPARISONS, exp.Add, exp.Sub, exp.Mul, exp.Div)
 _CAST: Mapping[exp.DType, Kind] = {
     exp.DType.BOOLEAN: kinds.BOOL,
     exp.DType.SMALLINT: kinds.INT2,
@@ -323,8 +310,3 @@ def _tables_by_name(state: State) -> dict[str, Table]:
     found = {str(table.name).lower(): table for table in seen.tables}
     mine = seen.namespace or ""
     return found | {table.name.name.lower(): table for table in seen.tables if table.name.namespace == mine}
-
-
-def examples(kinds: Sequence[Kind]) -> list[Value]:
-    """Values that a statement is described with before it has its own."""
-    return [example(kind) for kind in kinds]

@@ -84,7 +84,7 @@ Schemas = Mapping[int, TableSchema]
 """The schemas of a query's tables, by the `id` of the node that names each."""
 
 _KEPT_OTHERWISE = frozenset({"UUID", "TIME"})
-_COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ, exp.NullSafeNEQ)
+COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ, exp.NullSafeNEQ)
 _WRITTEN = frozenset({exp.DType.UUID, exp.DType.TIME, exp.DType.TEXT, exp.DType.VARCHAR})
 _DEEPEST = 32
 
@@ -95,7 +95,7 @@ def take_kept_forms(query: exp.Query, columns: ColumnTypes) -> None:
         column.type for schema in columns.schemas.values() for column in schema.columns if column.type.name in _KEPT_OTHERWISE
     }
     if wanted:
-        for node in list(query.find_all(*_COMPARISONS, exp.Between, exp.In, exp.Case)):
+        for node in list(query.find_all(*COMPARISONS, exp.Between, exp.In, exp.Case)):
             for column, values in _compared(node):
                 kind = columns.type_of(column)
                 if kind is not None and kind in wanted:
@@ -289,7 +289,7 @@ def keep_numbers(query: exp.Query, columns: ColumnTypes) -> None:
     if not changed:
         return
     met: dict[int, ColumnType] = {}
-    for node in query.find_all(*_COMPARISONS, exp.Between, exp.In, exp.Case):
+    for node in query.find_all(*COMPARISONS, exp.Between, exp.In, exp.Case):
         for column, values in _compared(node):
             if (kind := columns.type_of(column)) is not None:
                 met |= {id(value): kind for value in values}
