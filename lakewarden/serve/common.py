@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import threading
+import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -44,33 +46,29 @@ class Listening:
         return (http, *flight, *(() if self.postgres_port is None else (f"postgresql://{host}:{self.postgres_port}",)))
 
 
-@dataclass(frozen=True)
+_LOG = logging.getLogger("lakewarden.serve")
+
+
 class Figures:
     """What `/metrics` shows of one server process. Paths are those of the routes, and `postgres` with an
     SQLSTATE as its status, so that their number is bounded."""
 
-    registry: prometheus_client.CollectorRegistry = field(default_factory=prometheus_client.CollectorRegistry)
-    answered: prometheus_client.Counter = field(init=False)
-    seconds: prometheus_client.Histogram = field(init=False)
-    running: prometheus_client.Gauge = field(init=False)
+    def __init__(self) -> None:
+        registry = self.registry = prometheus_client.CollectorRegistry()
+        self.answered = prometheus_client.Counter(
+            "lakewarden_requests", "Requests answered.", ["path", "status"], registry=registry
+        )
+        self.seconds = prometheus_client.Histogram(
+            "lakewarden_request_seconds", "Seconds to the answer.", ["path"], registry=registry
+        )
+        self.running = prometheus_client.Gauge("lakewarden_requests_running", "Requests that run now.", registry=registry)
 
-    def __post_init__(self) -> None:
-        for name, made in (
-            (
-                "answered",
-                prometheus_client.Counter(
-                    "lakewarden_requests", "Requests answered.", ["path", "status"], registry=self.registry
-                ),
-            ),
-            (
-                "seconds",
-                prometheus_client.Histogram(
-                    "lakewarden_request_seconds", "Seconds to the answer.", ["path"], registry=self.registry
-                ),
-            ),
-            ("running", prometheus_client.Gauge("lakewarden_requests_running", "Requests that run now.", registry=self.registry)),
-        ):
-            object.__setattr__(self, name, made)
+    def note(self, path: str, status: str, began: float, *line: str) -> None:
+        """Counts a request that has ended, and writes its line in the log: its id, its user, and what it was."""
+        took = time.perf_counter() - began
+        self.answered.labels(path, status).inc()
+        self.seconds.labels(path).observe(took)
+        _LOG.info("%s %s %.1f ms", " ".join(line), status, took * 1000)
 
 
 # What one user may take of one server process: requests at the same time and in a minute, and subscriptions.
@@ -89,76 +87,63 @@ class Allowance:
     _minute: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    @contextmanager
-    def of(self, user: str) -> Iterator[None]:
+    def of(self, user: str) -> AbstractContextManager[None]:
         """Counts a request of the user for as long as it runs.
 
         Raises:
             Declined: the user runs too many at the same time, or had too many in this minute.
         """
-        self._begin(user)
-        try:
-            yield
-        finally:
-            _less(self._running, user, self._lock)
+        return self._counted(self._running, user, self._begin)
 
-    @contextmanager
-    def sending(self, user: str) -> Iterator[None]:
+    def sending(self, user: str) -> AbstractContextManager[None]:
         """Counts a request that was let in for as long as its answer is sent: never refused."""
-        with self._lock:
-            self._running[user] += 1
-        try:
-            yield
-        finally:
-            _less(self._running, user, self._lock)
+        return self._counted(self._running, user, lambda _: None)
 
-    @contextmanager
-    def following(self, user: str) -> Iterator[None]:
+    def following(self, user: str) -> AbstractContextManager[None]:
         """Counts a subscription of the user for as long as it is followed.
 
         Raises:
             Declined: the user, or all users together, follow too many.
         """
-        mine, most = self.settings.subscriptions_per_user, self.settings.subscriptions
+        return self._counted(self._following, user, self._follow)
+
+    @contextmanager
+    def _counted(self, counter: Counter[str], user: str, check: Callable[[str], None]) -> Iterator[None]:
         with self._lock:
-            if self._following[user] >= mine:
-                raise RequestDeclined(
-                    429, f"user {user!r} follows {mine:,} subscriptions: end one first (serve.subscriptions_per_user)"
-                )
-            if self._following.total() >= most:
-                raise RequestDeclined(429, f"{most:,} subscriptions are followed here: try again later (serve.subscriptions)")
-            self._following[user] += 1
+            check(user)
+            counter[user] += 1
         try:
             yield
         finally:
-            _less(self._following, user, self._lock)
+            with self._lock:
+                counter[user] -= 1
+                if not counter[user]:
+                    del counter[user]
+
+    def _follow(self, user: str) -> None:
+        mine, most = self.settings.subscriptions_per_user, self.settings.subscriptions
+        if self._following[user] >= mine:
+            raise RequestDeclined(
+                429, f"user {user!r} follows {mine:,} subscriptions: end one first (serve.subscriptions_per_user)"
+            )
+        if self._following.total() >= most:
+            raise RequestDeclined(429, f"{most:,} subscriptions are followed here: try again later (serve.subscriptions)")
 
     def _begin(self, user: str) -> None:
         most, rate = self.settings.concurrent_per_user, self.settings.requests_per_minute
         minute = to_millis(self.clock()) // _MINUTE
-        with self._lock:
-            if minute != self._minute:
-                self._minute = minute
-                self._taken.clear()
-            if self._taken[user] >= rate:
-                raise RequestDeclined(
-                    429,
-                    f"user {user!r} sent {rate:,} requests in this minute: wait for the next (serve.requests_per_minute)",
-                    retry_after=_MINUTE // 1000 - to_millis(self.clock()) % _MINUTE // 1000,
-                )
-            if self._running[user] >= most:
-                raise RequestDeclined(
-                    429, f"user {user!r} runs {most:,} requests: wait for one to end (serve.concurrent_per_user)"
-                )
-            self._taken[user] += 1
-            self._running[user] += 1
-
-
-def _less(counted: Counter[str], user: str, lock: threading.Lock) -> None:
-    with lock:
-        counted[user] -= 1
-        if not counted[user]:
-            del counted[user]
+        if minute != self._minute:
+            self._minute = minute
+            self._taken.clear()
+        if self._taken[user] >= rate:
+            raise RequestDeclined(
+                429,
+                f"user {user!r} sent {rate:,} requests in this minute: wait for the next (serve.requests_per_minute)",
+                retry_after=_MINUTE // 1000 - to_millis(self.clock()) % _MINUTE // 1000,
+            )
+        if self._running[user] >= most:
+            raise RequestDeclined(429, f"user {user!r} runs {most:,} requests: wait for one to end (serve.concurrent_per_user)")
+        self._taken[user] += 1
 
 
 @dataclass(frozen=True)

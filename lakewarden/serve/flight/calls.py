@@ -6,7 +6,7 @@ import base64
 import binascii
 import logging
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -16,70 +16,30 @@ import grpc
 
 from lakewarden.base.cancellation import Cancellation
 from lakewarden.catalog.access import Principal
-from lakewarden.errors import Canceled, Internal, LakewardenError
 from lakewarden.serve.authority import RequestDeclined
 from lakewarden.serve.common import Common, request_id_of
 from lakewarden.serve.flight.messages import wrapped
 from lakewarden.serve.flight.messages_pb2 import ErrorInfo, RequestInfo, Status
+from lakewarden.serve.refusals import Refusal
 from lakewarden.tables.freshness import Freshness, check_freshness
 
 # Errors as statuses of gRPC: our code begins the message, and is a detail of its own for programs.
-STATUS: Mapping[str, grpc.StatusCode] = {
-    "SYNTAX_ERROR": grpc.StatusCode.INVALID_ARGUMENT,
-    "INVALID_ARGUMENT": grpc.StatusCode.INVALID_ARGUMENT,
-    "CONSTRAINT_VIOLATION": grpc.StatusCode.INVALID_ARGUMENT,
-    "PERMISSION_DENIED": grpc.StatusCode.PERMISSION_DENIED,
-    "NOT_FOUND": grpc.StatusCode.NOT_FOUND,
-    "ALREADY_EXISTS": grpc.StatusCode.ALREADY_EXISTS,
-    "CONFLICT": grpc.StatusCode.ABORTED,
-    "FAILED_PRECONDITION": grpc.StatusCode.FAILED_PRECONDITION,
-    "UNSUPPORTED": grpc.StatusCode.UNIMPLEMENTED,
-    "STORAGE_UNAVAILABLE": grpc.StatusCode.UNAVAILABLE,
-    "CORRUPT": grpc.StatusCode.DATA_LOSS,
-    "INTERNAL": grpc.StatusCode.INTERNAL,
-}
-_DECLINED: Mapping[int, tuple[str, grpc.StatusCode]] = {
-    401: ("PERMISSION_DENIED", grpc.StatusCode.UNAUTHENTICATED),
-    413: ("INVALID_ARGUMENT", grpc.StatusCode.RESOURCE_EXHAUSTED),
-    429: ("CONFLICT", grpc.StatusCode.RESOURCE_EXHAUSTED),
-}
 _LONGEST = 1000
 """Characters of a message. It comes in headers, of which clients take 8 KiB."""
 _DETAILS = "grpc-status-details-bin"
 
 
-@dataclass(frozen=True)
-class FlightProblem:
-    """A request that failed, with the error that the client gets."""
+def _shown(refusal: Refusal) -> str:
+    cut = refusal.message if len(refusal.message) <= _LONGEST else f"{refusal.message[:_LONGEST]}…"
+    return f"{refusal.code}: {cut}"
 
-    code: str
-    status: grpc.StatusCode
-    message: str
 
-    @classmethod
-    def of(cls, error: Exception) -> FlightProblem:
-        match error:
-            case Canceled():
-                return cls(error.code, grpc.StatusCode.CANCELLED, error.message)
-            case LakewardenError():
-                return cls(error.code, STATUS[error.code], error.message)
-            case RequestDeclined():
-                return cls(*_DECLINED[error.status], error.message)
-            case _:
-                why = "a fault of Lakewarden's; the server's log has it under the request id"
-                return cls(Internal.code, grpc.StatusCode.INTERNAL, why)
-
-    @property
-    def text(self) -> str:
-        cut = self.message if len(self.message) <= _LONGEST else f"{self.message[:_LONGEST]}…"
-        return f"{self.code}: {cut}"
-
-    def details(self, request_id: str) -> tuple[str, bytes]:
-        """The metadata that hold the code and the request id, as `google.rpc.Status` has them."""
-        number: int = self.status.value[0]
-        details = [ErrorInfo(reason=self.code, domain="lakewarden"), RequestInfo(request_id=request_id)]
-        found = Status(code=number, message=self.text, details=[wrapped(one, "google.rpc.") for one in details])
-        return _DETAILS, found.SerializeToString()
+def _details(refusal: Refusal, status: grpc.StatusCode, request_id: str) -> tuple[str, bytes]:
+    """The metadata that hold the code and the request id, as `google.rpc.Status` has them."""
+    number: int = status.value[0]
+    details = [ErrorInfo(reason=refusal.code, domain="lakewarden"), RequestInfo(request_id=request_id)]
+    found = Status(code=number, message=_shown(refusal), details=[wrapped(one, "google.rpc.") for one in details])
+    return _DETAILS, found.SerializeToString()
 
 
 _LOG = logging.getLogger("lakewarden.serve")
@@ -133,17 +93,14 @@ def observed(common: Common, method: str, context: grpc.ServicerContext) -> Iter
         status = "CANCELLED"  # the client went away
         raise
     except Exception as error:  # noqa: BLE001  # the border: the client is told what is ours to tell, the log the rest
-        problem = FlightProblem.of(error)
-        status = problem.status.name
-        if problem.status in (grpc.StatusCode.INTERNAL, grpc.StatusCode.DATA_LOSS, grpc.StatusCode.UNAVAILABLE):
-            _LOG.error("%s %s: %s", request.id, problem.code, error, exc_info=problem.code == "INTERNAL")
-        context.set_trailing_metadata(((_REQUEST_ID, request.id), problem.details(request.id)))
-        context.abort(problem.status, problem.text)
+        refusal = Refusal.of(error)
+        code = grpc.StatusCode[status := refusal.statuses.grpc]
+        if code in (grpc.StatusCode.INTERNAL, grpc.StatusCode.DATA_LOSS, grpc.StatusCode.UNAVAILABLE):
+            _LOG.error("%s %s: %s", request.id, refusal.code, error, exc_info=refusal.code == "INTERNAL")
+        context.set_trailing_metadata(((_REQUEST_ID, request.id), _details(refusal, code, request.id)))
+        context.abort(code, _shown(refusal))
     finally:
-        took, path = time.perf_counter() - began, f"flight/{method}"
-        common.figures.answered.labels(path, status).inc()
-        common.figures.seconds.labels(path).observe(took)
-        _LOG.info("%s %s %s %s %s %.1f ms", request.id, request.user, "FLIGHT", method, status, took * 1000)
+        common.figures.note(f"flight/{method}", status, began, request.id, request.user, "FLIGHT", method)
 
 
 @contextmanager

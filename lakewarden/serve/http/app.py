@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import time
 
 import msgspec
@@ -33,7 +32,6 @@ from lakewarden.serve.http.subscriptions import Following
 from lakewarden.serve.http.web_socket import WebSockets
 
 # Each request's id, its line in the log, and its share of `/metrics`.
-_LOG = logging.getLogger("lakewarden.serve")
 _ELSEWHERE = "other"
 _FILES = "/v1/files"
 _STARTS = ("http.response.start", "websocket.accept", "websocket.http.response.start")
@@ -74,12 +72,8 @@ class RequestIds:
             with self._figures.running.track_inprogress():
                 await self._app(scope, receive, sending)
         finally:
-            took = time.perf_counter() - began
-            path = self._shown(scope["path"])
-            self._figures.answered.labels(path, str(status)).inc()
-            self._figures.seconds.labels(path).observe(took)
-            method = scope.get("method", "WS")
-            _LOG.info("%s %s %s %s %s %.1f ms", request_id, state.get("user", "-"), method, path, status, took * 1000)
+            who, path = state.get("user", "-"), self._shown(scope["path"])
+            self._figures.note(path, str(status), began, request_id, who, scope.get("method", "WS"), path)
 
 
 def application(common: Common) -> Starlette:

@@ -10,56 +10,19 @@ from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection
 from starlette.responses import JSONResponse, Response
 
-from lakewarden.errors import Canceled, InvalidArgument, LakewardenError
+from lakewarden.errors import InvalidArgument
 from lakewarden.serve.authority import RequestDeclined
+from lakewarden.serve.refusals import Refusal
 
 _LOG = logging.getLogger("lakewarden.serve")
 
-STATUS: Mapping[str, int] = {
-    "SYNTAX_ERROR": 400,
-    "INVALID_ARGUMENT": 400,
-    "CONSTRAINT_VIOLATION": 400,
-    "PERMISSION_DENIED": 403,
-    "NOT_FOUND": 404,
-    "ALREADY_EXISTS": 409,
-    "CONFLICT": 409,
-    "FAILED_PRECONDITION": 412,
-    "UNSUPPORTED": 422,
-    "STORAGE_UNAVAILABLE": 503,
-    "CORRUPT": 500,
-    "INTERNAL": 500,
-}
-_CODES: Mapping[int, str] = {
-    401: "PERMISSION_DENIED",
-    404: "NOT_FOUND",
-    405: "UNSUPPORTED",
-    413: "INVALID_ARGUMENT",
-    415: "UNSUPPORTED",
-    429: "CONFLICT",
-}
-"""What HTTP knows apart, and our codes do not."""
-_LEFT = 499
-"""For the log, as other servers have it: the client is not there to read it."""
-
-
-def refusal(error: LakewardenError | RequestDeclined) -> tuple[int, str]:
-    """The status and the code of an error that is raised on purpose."""
-    match error:
-        case Canceled():
-            return _LEFT, error.code
-        case LakewardenError():
-            return STATUS[error.code], error.code
-        case RequestDeclined():
-            return error.status, _CODES[error.status]
+_CODES: Mapping[int, str] = {401: "PERMISSION_DENIED", 404: "NOT_FOUND", 405: "UNSUPPORTED", 415: "UNSUPPORTED", 429: "CONFLICT"}
+"""What HTTP knows apart, and our codes do not; any other is INVALID_ARGUMENT."""
 
 
 def problem(request: HTTPConnection, error: Exception) -> Response:
     """The answer to a request that failed."""
     match error:
-        case LakewardenError():
-            return _answer(request, *refusal(error), error.message)
-        case RequestDeclined():
-            return _answer(request, *refusal(error), error.message, retry_after=error.retry_after)
         case msgspec.ValidationError() | msgspec.DecodeError():
             return _answer(request, 400, InvalidArgument.code, f"the body is not what this call takes: {error}")
         case HTTPException():
@@ -67,7 +30,8 @@ def problem(request: HTTPConnection, error: Exception) -> Response:
             said = f"{request.scope.get('method', 'GET')} {request.url.path}: {error.detail}"
             return _answer(request, error.status_code, code, said, error.headers)
         case _:
-            return _answer(request, 500, "INTERNAL", "a fault of Lakewarden's; the server's log has it under the request id")
+            found, wait = Refusal.of(error), error.retry_after if isinstance(error, RequestDeclined) else 1
+            return _answer(request, found.statuses.http, found.code, found.message, retry_after=wait)
 
 
 def _answer(

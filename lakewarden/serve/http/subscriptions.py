@@ -28,7 +28,7 @@ from lakewarden.client import Lakehouse
 from lakewarden.errors import InvalidArgument, LakewardenError, StorageUnavailable, Transient
 from lakewarden.serve.authority import Authority, RequestDeclined
 from lakewarden.serve.common import Common
-from lakewarden.serve.http.problems import refusal
+from lakewarden.serve.refusals import Refusal
 from lakewarden.serve.tokens import AccessToken
 from lakewarden.sql.statements.subscribe import Manner
 from lakewarden.tables.changes.log_reader import Event
@@ -273,8 +273,8 @@ class LiveStream:
             try:
                 await self._tell_all()
             except (LakewardenError, RequestDeclined) as error:
-                status, code = refusal(error)
-                await self._end(failed(self._place, code, error.message, self._request_id), status)
+                found = Refusal.of(error)
+                await self._end(failed(self._place, found.code, found.message, self._request_id), found.statuses.http)
 
     async def _tell_all(self) -> None:
         begun = False

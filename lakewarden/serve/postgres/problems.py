@@ -1,30 +1,14 @@
-"""Errors as PostgreSQL has them: an SQLSTATE for each of our codes."""
+"""Errors as PostgreSQL has them, those of its protocol among them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from lakewarden.errors import Canceled, DuplicateKey, LakewardenError, MissingValue, TableNotFound
+from lakewarden.errors import DuplicateKey, LakewardenError, MissingValue, TableNotFound
 from lakewarden.serve.authority import RequestDeclined
+from lakewarden.serve.refusals import STATUSES, Refusal
 from lakewarden.sql.session_block import FailedBlock, IdleBlock, NoBlock, NoSavepoint, ReadOnlyBlock
-
-SQLSTATE: Mapping[str, str] = {
-    "SYNTAX_ERROR": "42601",
-    "INVALID_ARGUMENT": "22023",
-    "CONSTRAINT_VIOLATION": "23000",
-    "PERMISSION_DENIED": "42501",
-    "NOT_FOUND": "42704",
-    "ALREADY_EXISTS": "42710",
-    "CONFLICT": "40001",
-    "FAILED_PRECONDITION": "55000",
-    "UNSUPPORTED": "0A000",
-    "STORAGE_UNAVAILABLE": "58030",
-    "CORRUPT": "XX001",
-    "INTERNAL": "XX000",
-}
-_DECLINED: Mapping[int, str] = {401: "28P01", 429: "53400"}
-"""By the status that HTTP gives the same refusal."""
 
 CANCELED = "57014"
 IDLE_BLOCK = "25P03"
@@ -35,11 +19,9 @@ PROTOCOL = "08P01"
 SHUTDOWN = "57P01"
 TOO_MANY = "53300"
 TOO_MUCH = "54000"
-UNSUPPORTED = SQLSTATE["UNSUPPORTED"]
 WRONG_USER = "28000"
 
 _OWN: Mapping[type[LakewardenError], str] = {
-    Canceled: CANCELED,
     DuplicateKey: "23505",
     MissingValue: "23502",
     TableNotFound: "42P01",
@@ -63,10 +45,9 @@ class ProtocolError(Exception):
 
 
 def problem_of(error: LakewardenError | RequestDeclined, *, fatal: bool = False) -> ProtocolError:
-    if isinstance(error, RequestDeclined):
-        return ProtocolError(_DECLINED[error.status], error.message, fatal=fatal)
-    sqlstate = next((state for kind, state in _OWN.items() if isinstance(error, kind)), SQLSTATE[error.code])
-    return ProtocolError(sqlstate, error.message, fatal=fatal)
+    found = Refusal.of(error)
+    sqlstate = next((state for kind, state in _OWN.items() if isinstance(error, kind)), found.statuses.sqlstate)
+    return ProtocolError(sqlstate, found.message, fatal=fatal)
 
 
 @contextmanager
@@ -77,4 +58,4 @@ def as_problem() -> Iterator[None]:
     except LakewardenError as error:
         raise problem_of(error) from error
     except (ValueError, TypeError, ArithmeticError, NotImplementedError) as error:  # a value of a result that has no form here
-        raise ProtocolError(SQLSTATE["INTERNAL"], f"a value has no form in PostgreSQL's protocol: {error}") from error
+        raise ProtocolError(STATUSES["INTERNAL"].sqlstate, f"a value has no form in PostgreSQL's protocol: {error}") from error

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -20,7 +19,6 @@ from lakewarden.serve.tokens import AccessToken
 
 T = TypeVar("T")
 
-_LOG = logging.getLogger("lakewarden.serve")
 _PATH = "postgres"
 _DONE = "00000"
 _LOOK_SECONDS = 0.05
@@ -66,19 +64,16 @@ class Working:
         try:
             with self.common.figures.running.track_inprogress():
                 return await self._awaited(act, may_leave, timeout, cancellation)
-        except LakewardenError as error:
-            problem = problem_of(error)
+        except (LakewardenError, RequestDeclined) as error:
+            problem = problem_of(error, fatal=isinstance(error, RequestDeclined) and error.status == 401)
             sqlstate = problem.sqlstate
             raise problem from error
-        except RequestDeclined as declined:
-            problem = problem_of(declined, fatal=declined.status == 401)
-            sqlstate = problem.sqlstate
-            raise problem from declined
         except ProtocolError as problem:
             sqlstate = problem.sqlstate
             raise
         finally:
-            self._note(what, sqlstate, time.perf_counter() - began)
+            user = self.token.principal.user
+            self.common.figures.note(_PATH, sqlstate, began, self.connection, user, "POSTGRES", what)
 
     def cancel(self) -> None:
         self._cancelled.set()
@@ -115,12 +110,6 @@ class Working:
         with self.common.allowance.of(self.token.principal.user):
             self.common.authority.check(self.token)
             return act()
-
-    def _note(self, what: str, sqlstate: str, took: float) -> None:
-        user = self.token.principal.user
-        self.common.figures.answered.labels(_PATH, sqlstate).inc()
-        self.common.figures.seconds.labels(_PATH).observe(took)
-        _LOG.info("%s %s POSTGRES %s %s %.1f ms", self.connection, user, what, sqlstate, took * 1000)
 
 
 def _looked_at(task: asyncio.Future[Any]) -> None:
