@@ -13,11 +13,10 @@ from sqlglot.errors import SqlglotError
 
 from lakewarden.errors import BadSyntax, InvalidArgument, LakewardenError, NotFound, PermissionDenied, Unsupported
 from lakewarden.serve.postgres.catalog_functions import FUNCTIONS, PREFIX, class_number, looked_up, relation, type_name
-from lakewarden.serve.postgres.catalog_relations import VisibleCatalog
+from lakewarden.serve.postgres.catalog_relations import CatalogField, Thing, VisibleCatalog
 from lakewarden.serve.postgres.catalog_shapes import SHAPES
 from lakewarden.serve.postgres.kinds import OID, Kind, kind_of
 from lakewarden.serve.postgres.state import State
-from lakewarden.serve.postgres.things import CatalogField, Thing
 from lakewarden.sql.dialect import Value
 from lakewarden.sql.parse import Single
 from lakewarden.sql.results import ResultRows

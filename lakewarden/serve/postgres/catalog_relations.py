@@ -9,9 +9,9 @@ from zlib import crc32
 
 import pyarrow as pa
 
+from lakewarden.catalog.model import Table
 from lakewarden.serve.postgres.catalog_shapes import SHAPES, Row, made
-from lakewarden.serve.postgres.kinds import KINDS, Kind
-from lakewarden.serve.postgres.things import Thing, thing_of
+from lakewarden.serve.postgres.kinds import KINDS, Kind, kind_of_column
 from lakewarden.serve.postgres.variables import Variables
 from lakewarden.sql.system_listings import VisibleObjects
 
@@ -47,6 +47,52 @@ def numbered(names: Iterable[str]) -> dict[str, int]:
         taken.add(number)
         found[name] = number
     return found
+
+
+# Tables and views as PostgreSQL's catalog tells them.
+@dataclass(frozen=True)
+class CatalogField:
+    """A column of a table or a view."""
+
+    name: str
+    kind: Kind
+    nullable: bool = True
+    default: str | None = None
+
+
+@dataclass(frozen=True)
+class Thing:
+    """A table or a view."""
+
+    namespace: str
+    name: str
+    fields: tuple[CatalogField, ...]
+    key: tuple[str, ...] = ()
+    is_view: bool = False
+
+    @property
+    def full(self) -> str:
+        return f"{self.namespace}.{self.name}"
+
+    @property
+    def key_name(self) -> str:
+        return f"{self.name}_pkey"
+
+    @property
+    def key_places(self) -> list[int]:
+        """The numbers of the key's columns, from 1."""
+        names = [field.name for field in self.fields]
+        return [names.index(name) + 1 for name in self.key]
+
+
+def thing_of(table: Table) -> Thing:
+    schema = table.schema
+    keyed = () if schema.append_only else schema.primary_key
+    fields = (
+        CatalogField(column.name, kind_of_column(column.type), column.nullable and column.name not in keyed, column.default)
+        for column in schema.shown
+    )
+    return Thing(table.name.namespace, table.name.name, tuple(fields), keyed)
 
 
 OWNER_NAME = "lakewarden"

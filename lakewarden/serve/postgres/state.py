@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 
 from lakewarden.base.cancellation import Cancellation
 from lakewarden.errors import InvalidArgument
+from lakewarden.serve.postgres.catalog_relations import Thing
 from lakewarden.serve.postgres.kinds import Kind
 from lakewarden.serve.postgres.problems import NO_PORTAL, NO_STATEMENT, TOO_MUCH, ProtocolError
-from lakewarden.serve.postgres.things import Thing
 from lakewarden.serve.postgres.variables import Variables
 from lakewarden.sql.dialect import Value
 from lakewarden.sql.parse import Single
