@@ -8,8 +8,5 @@ Reach = Callable[[str], None]
 """Called with the name of each place as it is reached, such as `settle:cut`."""
 
 
-def nowhere(place: str) -> None:
+def no_faults(place: str) -> None:
     """The `Reach` of production."""
-
-
-no_faults = nowhere

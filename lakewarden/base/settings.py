@@ -14,23 +14,7 @@ from typing import get_args
 
 import msgspec
 
-from lakewarden.base.setting_sections import (
-    CompactionSettings,
-    FederationSettings,
-    FilesSettings,
-    FlushSettings,
-    JobsSettings,
-    LoadSettings,
-    LockSettings,
-    LogSettings,
-    MaintenanceSettings,
-    PipelinesSettings,
-    PricesSettings,
-    ServeSettings,
-    SparkSettings,
-    SqlSettings,
-    StorageSettings,
-)
+from lakewarden.base import setting_sections as sections
 from lakewarden.errors import InvalidArgument
 
 FILE = Path("lakewarden.toml")
@@ -40,21 +24,21 @@ _VARIABLE = "LAKEWARDEN_"
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """All settings. Pass them as an argument; they are never global."""
 
-    log: LogSettings = LogSettings()
-    flush: FlushSettings = FlushSettings()
-    compaction: CompactionSettings = CompactionSettings()
-    storage: StorageSettings = StorageSettings()
-    maintenance: MaintenanceSettings = MaintenanceSettings()
-    locks: LockSettings = LockSettings()
-    sql: SqlSettings = SqlSettings()
-    files: FilesSettings = FilesSettings()
-    load: LoadSettings = LoadSettings()
-    pipelines: PipelinesSettings = PipelinesSettings()
-    federation: FederationSettings = FederationSettings()
-    jobs: JobsSettings = JobsSettings()
-    serve: ServeSettings = ServeSettings()
-    spark: SparkSettings = SparkSettings()
-    prices: PricesSettings = PricesSettings()
+    log: sections.LogSettings = sections.LogSettings()
+    flush: sections.FlushSettings = sections.FlushSettings()
+    compaction: sections.CompactionSettings = sections.CompactionSettings()
+    storage: sections.StorageSettings = sections.StorageSettings()
+    maintenance: sections.MaintenanceSettings = sections.MaintenanceSettings()
+    locks: sections.LockSettings = sections.LockSettings()
+    sql: sections.SqlSettings = sections.SqlSettings()
+    files: sections.FilesSettings = sections.FilesSettings()
+    load: sections.LoadSettings = sections.LoadSettings()
+    pipelines: sections.PipelinesSettings = sections.PipelinesSettings()
+    federation: sections.FederationSettings = sections.FederationSettings()
+    jobs: sections.JobsSettings = sections.JobsSettings()
+    serve: sections.ServeSettings = sections.ServeSettings()
+    spark: sections.SparkSettings = sections.SparkSettings()
+    prices: sections.PricesSettings = sections.PricesSettings()
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from pyspark.sql.types import StructType
 
 from lakewarden.errors import InvalidArgument, NotFound
 from lakewarden.spark.connection import called_by_spark
+from lakewarden.spark.options import check_known
 from lakewarden.storage.kafka_topics import OffsetRange, Topic, TopicMessage, partitions_of, reading, topic_of
 
 # The options of a read of a topic, named as those of Spark's own source of Kafka.
@@ -36,12 +37,7 @@ class TopicOptions:
     def of(cls, options: Mapping[str, str]) -> TopicOptions:
         """Raises InvalidArgument: an option is missing or unknown, or has a bad value."""
         folded = {name.lower(): value for name, value in options.items()}
-        known = {name.lower() for name in _OWN}
-        for name in folded:
-            if name not in known and not name.startswith(_PREFIX):
-                raise InvalidArgument(
-                    f"unknown option {name!r}; the options are kafka.<setting of the client>, {', '.join(_OWN)}"
-                )
+        check_known([name for name in folded if not name.startswith(_PREFIX)], ("kafka.<setting of the client>", *_OWN))
         if "subscribe" not in folded or f"{_PREFIX}bootstrap.servers" not in folded:
             raise InvalidArgument(
                 'name the topic: .option("kafka.bootstrap.servers", "localhost:9092").option("subscribe", "topic")'

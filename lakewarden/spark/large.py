@@ -6,11 +6,12 @@ every other flush. On request Spark reads and writes by itself, over `s3a://` (d
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
+import msgspec
 import pyarrow as pa
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  # its name everywhere
@@ -50,15 +51,9 @@ from lakewarden.storage.steps import Steps, alone
 from lakewarden.tables.fanout import guarded
 from lakewarden.tables.warehouse import state_store
 
+Written = TypeVar("Written", NewFile, ChangeFile)
+
 # What a large flush says to readers of Delta's change data feed: how its rows change, as a DataFrame, and as change files.
-_CHANGE_COLUMNS: list[tuple[str, pa.DataType]] = [
-    ("path", pa.string()),
-    ("size", pa.int64()),
-    ("rows", pa.int64()),
-    ("partition", pa.string()),
-]
-_CHANGE_FILE = pa.schema(_CHANGE_COLUMNS)
-"""The fields of `ChangeFile`, as a task that writes returns them; the partition as JSON."""
 
 
 def changed_rows(hot: DataFrame, old: DataFrame, key: Sequence[str]) -> DataFrame:
@@ -79,39 +74,27 @@ def changed_rows(hot: DataFrame, old: DataFrame, key: Sequence[str]) -> DataFram
 
 def write_rows(rows: DataFrame, target: ScopeTarget) -> tuple[ChangeFile, ...]:
     """Writes such rows, a file for each of Spark's partitions, or one for each of the table's in it."""
-    made = rows.mapInArrow(_change_writer(target), from_arrow_schema(_CHANGE_FILE)).collect()
-    return tuple(ChangeFile(row["path"], row["size"], row["rows"], _partition(row["partition"])) for row in made)
+    schema = rows_schema(target.schema).append(data_files.change_type())
+    return _written_by_tasks(rows, target.uri, schema, lambda some: write_changes(target, some, random_id), ChangeFile)
 
 
-def _change_writer(target: ScopeTarget) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
-    def write(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
-        rows = [batch for batch in batches if batch.num_rows]
-        if rows:
-            schema = rows_schema(target.schema).append(data_files.change_type())
-            made = write_changes(target, pa.Table.from_batches(rows).cast(schema), random_id)
-            sync([target.uri])  # on this machine, which need not be the one that commits
-            told = [asdict(file) | {"partition": json.dumps(file.partition)} for file in made]
-            yield pa.RecordBatch.from_pylist(told, schema=_CHANGE_FILE)
-
-    return write
+_FILE = pa.schema({"file": pa.binary()})
+"""A written file, as the task says it: as JSON."""
 
 
-def _partition(text: str) -> tuple[tuple[str, str | None], ...]:
-    return tuple((name, value) for name, value in json.loads(text))
+def _written_by_tasks(
+    rows: DataFrame, uri: str, schema: pa.Schema, write: Callable[[pa.Table], Iterable[Written]], kind: type[Written]
+) -> tuple[Written, ...]:
+    """Has a task write the rows of each of Spark's partitions, as one file, or one for each of the table's partitions in it."""
 
+    def task(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
+        held = [batch for batch in batches if batch.num_rows]
+        if held:
+            made = write(pa.Table.from_batches(held).cast(schema))
+            sync([uri])  # on this machine, which need not be the one that commits
+            yield pa.RecordBatch.from_pydict({"file": [msgspec.json.encode(file) for file in made]}, schema=_FILE)
 
-_COLUMNS: list[tuple[str, pa.DataType]] = [
-    ("path", pa.string()),
-    ("size", pa.int64()),
-    ("rows", pa.int64()),
-    ("stats", pa.string()),
-    ("min_seq", pa.int64()),
-    ("max_seq", pa.int64()),
-    ("schema_version", pa.int32()),
-    ("partition", pa.string()),
-]
-_NEW_FILE = pa.schema(_COLUMNS)
-"""The fields of `NewFile`, as a task that writes returns them; the partition as JSON."""
+    return tuple(msgspec.json.decode(row["file"], type=kind) for row in rows.mapInArrow(task, from_arrow_schema(_FILE)).collect())
 
 
 def flush_large(spark: SparkSession, task: FlushTask, *, over_s3a: bool = False) -> ScopeReport:
@@ -240,16 +223,19 @@ class _LargeCold:
         types = pa.schema([rows_schema(self._target.schema).field(name) for name in self._key])
         return may_hold(table, lows.union(highs).toArrow().cast(types), self._key)
 
-    def _write(self, rows: DataFrame, size: int) -> list[NewFile]:
+    def _write(self, rows: DataFrame, size: int) -> Sequence[NewFile]:
         """Writes rows of about this many bytes."""
         most = min(self._target.target_file_size, s3a_files.LARGEST) if self._native else self._target.target_file_size
         laid = self._laid(rows, max(1, round(size / most)))
         number = self.apply.next_batch()
         if self._native:
             return s3a_files.write(laid, self._target, batch_folder(number, random_id))
-        writer = _writer(self._target, number)
-        made = laid.mapInArrow(writer, from_arrow_schema(_NEW_FILE)).collect()
-        return [_described(row) for row in made]
+        target = self._target  # the tasks get it, and not the session
+
+        def write(some: pa.Table) -> list[NewFile]:
+            return write_files(target, some, lambda: batch_name(number, random_id))
+
+        return _written_by_tasks(laid, target.uri, rows_schema(target.schema), write, NewFile)
 
     def _write_changes(self, hot: DataFrame, old: DataFrame, size: int) -> tuple[ChangeFile, ...]:
         rows = changed_rows(hot, old, self._key)
@@ -288,27 +274,6 @@ def _cold_reader(target: ScopeTarget, files: Sequence[DataFile], column_ids: dic
         return opened.read(read_schema(target.schema), column_ids)
 
     return read
-
-
-def _writer(target: ScopeTarget, number: int) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
-    """Writes the rows of a partition of Spark's as one data file, or one for each of the table's, and returns what they are."""
-
-    def write(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
-        rows = [batch for batch in batches if batch.num_rows]
-        if rows:
-            whole = pa.Table.from_batches(rows).cast(rows_schema(target.schema))
-            made = write_files(target, whole, lambda: batch_name(number, random_id))
-            sync([target.uri])  # on this machine, which need not be the one that commits
-            told = [asdict(file) | {"partition": json.dumps(file.partition)} for file in made]
-            yield pa.RecordBatch.from_pylist(told, schema=_NEW_FILE)
-
-    return write
-
-
-def _described(row: Row) -> NewFile:
-    values = {name: row[name] for name in _NEW_FILE.names}
-    partition = tuple((name, text) for name, text in json.loads(values.pop("partition")))
-    return NewFile(**values, partition=partition)
 
 
 def _taken(pending: PendingRows, watermark: int) -> tuple[int, int, int]:

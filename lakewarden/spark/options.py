@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import wraps
 
@@ -120,7 +120,7 @@ def table_of(options: Mapping[str, str]) -> TableName:
     return TableName.parse(options["table"])
 
 
-def check_known(options: Mapping[str, str], known: Collection[str]) -> None:
+def check_known(options: Iterable[str], known: Collection[str]) -> None:
     """Raises InvalidArgument: an option is not known: a misspelled `user` would mean every user."""
     folded = {name.lower() for name in known}
     for name in options:
@@ -168,7 +168,7 @@ class StreamOptions:
     @classmethod
     def of(cls, options: Mapping[str, str]) -> StreamOptions:
         """Raises InvalidArgument: the table is missing, or an option is unknown or has a bad value."""
-        check_known({name: value for name, value in options.items() if name.lower() != _MARK}, _STREAM_READ)
+        check_known((name for name in options if name.lower() != _MARK), _STREAM_READ)
         rows = options.get("max_rows")
         if rows is not None and not (rows.isdecimal() and int(rows)):
             raise InvalidArgument(f"max_rows {rows!r}: it is a whole number from 1")

@@ -8,7 +8,7 @@ from functools import partial
 
 import pyarrow as pa
 
-from lakewarden.base.quantities import grouped
+from lakewarden.base.quantities import grouped, portions
 from lakewarden.catalog.buckets import bucket_named
 from lakewarden.catalog.changes.engines import require_active
 from lakewarden.catalog.model import Catalog, Table
@@ -136,7 +136,7 @@ def _tasks(cold: _Snapshot, read: ScopeRead, hot: pa.Table | None, part_bytes: i
         return None
     files = files_to_read(table, read.wanted.bounds, schemas, cold.target.buckets)
     columns = read.wanted.with_key(schemas[-1]).columns
-    parts = (part for bucket in _by_bucket(files) for part in _packed(bucket, part_bytes))
+    parts = (part for bucket in _by_bucket(files) for part in portions(bucket, lambda file: file.size, part_bytes))
     groups = tuple(FileGroup.of(table, each, schemas, columns) for each in parts)
     return SharedTasks(groups, hot)
 
@@ -144,14 +144,3 @@ def _tasks(cold: _Snapshot, read: ScopeRead, hot: pa.Table | None, part_bytes: i
 def _by_bucket(files: Iterable[DataFile]) -> Iterable[Sequence[DataFile]]:
     """The files of each bucket, which one task reads unless they are many bytes; together those of a table without buckets."""
     return grouped(files, lambda file: bucket_named(file.path)).values()
-
-
-def _packed(files: Sequence[DataFile], most: int) -> Iterator[list[DataFile]]:
-    held: list[DataFile] = []
-    for file in files:
-        if held and sum(each.size for each in held) + file.size > most:
-            yield held
-            held = []
-        held.append(file)
-    if held:
-        yield held

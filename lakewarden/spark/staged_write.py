@@ -194,25 +194,42 @@ def _gathered(batches: Iterable[pa.RecordBatch], most_rows: int, most_bytes: int
         yield pa.Table.from_batches(held)
 
 
-# `df.write.format("lakewarden").mode("append")`: one atomic call for each job.
-class BatchWriter(DataSourceArrowWriter):
-    """Made where Spark plans the write, and sent to the tasks and to where the job is committed."""
+class _Writer:
+    """What a writer of a job and one of a stream do alike."""
+
+    _begin = StagedWrite.begin
 
     def __init__(self, connection: SparkConnection, options: WriteOptions) -> None:
         with called_by_spark():
-            self._write = StagedWrite.begin(connection, options)
+            self._write = self._begin(connection, options)
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:  # type: ignore[override]  # as pyspark's own does
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         with called_by_spark():
             return self._write.stage(iterator)
 
-    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int | None = None) -> None:  # noqa: N803  # Spark's name
+        options = self._write.options
         with called_by_spark():
-            self._write.publish(staged(messages), self._write.options.once(self._write.options.batch_id))
+            self._write.publish(staged(messages), options.once(options.batch_id if batchId is None else batchId))
 
-    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int | None = None) -> None:  # noqa: N803  # as above
         with called_by_spark():
             self._write.abandon(staged(messages))
+
+
+class BatchWriter(_Writer, DataSourceArrowWriter):  # type: ignore[misc]  # `write`, as pyspark's own does
+    """`df.write.format("lakewarden").mode("append")`: one atomic call for each job. Made where Spark plans the write, and sent to
+    the tasks and to where the job is committed."""
+
+
+class StreamWriter(_Writer, DataSourceStreamArrowWriter):  # type: ignore[misc]  # as above
+    """`df.writeStream.format("lakewarden")`: each batch of a stream once, whoever repeats it. Made anew for each batch where
+    Spark plans it, and once more where it is committed: the tasks say what they staged."""
+
+    # The number of a batch comes with its commit. So its rows are staged first, and the segment that makes them visible carries
+    # the stream's id and the number: whether a batch is there is read from the log itself, also after its rows were flushed.
+
+    _begin = StagedWrite.begin_stream
 
 
 def check_append(*, overwrite: bool) -> None:
@@ -224,29 +241,3 @@ def check_append(*, overwrite: bool) -> None:
 def staged(messages: list[WriterCommitMessage | None]) -> list[StagedRows]:
     """Those of the tasks that ended."""
     return [each for each in messages if isinstance(each, StagedRows)]
-
-
-# `df.writeStream.format("lakewarden")`: each batch of a stream once, whoever repeats it.
-#
-# The number of a batch comes with its commit. So its rows are staged first, and the segment that makes them visible carries the
-# stream's id and the number: whether a batch is there is read from the log itself, also after its rows were flushed.
-
-
-class StreamWriter(DataSourceStreamArrowWriter):
-    """Made anew for each batch where Spark plans it, and once more where it is committed: the tasks say what they staged."""
-
-    def __init__(self, connection: SparkConnection, options: WriteOptions) -> None:
-        with called_by_spark():
-            self._write = StagedWrite.begin_stream(connection, options)
-
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:  # type: ignore[override]  # as pyspark's own does
-        with called_by_spark():
-            return self._write.stage(iterator)
-
-    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803  # Spark's name
-        with called_by_spark():
-            self._write.publish(staged(messages), self._write.options.once(batchId))
-
-    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803  # Spark's name
-        with called_by_spark():
-            self._write.abandon(staged(messages))

@@ -142,7 +142,7 @@ def s3a_lake(minio: MinioServer, monkeypatch: pytest.MonkeyPatch, spark: SparkSe
     for name, value in minio.credentials(S3A_KEYS).items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr("lakewarden.spark.large._cold_reader", _no_reader)
-    monkeypatch.setattr("lakewarden.spark.large._writer", _no_writer)
+    monkeypatch.setattr("lakewarden.spark.large._written_by_tasks", _no_writer)
     settings = Settings(flush=FlushSettings(large_scope_bytes=1), spark=SparkSettings(s3a=True))
     with Lakehouse.open(str(tmp_path / "warehouse"), settings=settings, spark=lambda: spark) as lake:
         connection = Connection(endpoint=minio.endpoint, credentials=f"env:{S3A_KEYS}")
@@ -249,7 +249,7 @@ def _target(lake: Lakehouse, name: str, user: str | None) -> ScopeTarget:
     return lake.warehouse.target(lake.warehouse.catalog.read(), Scope(TableName("chat", name), user))
 
 
-def _no_writer(_target: object, _number: int) -> None:
+def _no_writer(*_given: object) -> None:
     pytest.fail("our own writer was used")
 
 
