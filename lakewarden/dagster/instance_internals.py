@@ -18,31 +18,3 @@ from dagster._core.storage.sqlite_storage import DagsterSqliteStorage
 from dagster._daemon.auto_run_reexecution.event_log_consumer import DAGSTER_EVENT_TYPES
 from dagster._daemon.auto_run_reexecution.event_log_consumer import _create_cursor_key as cursor_key
 from dagster._serdes import ConfigurableClassData
-
-__all__ = [
-    "DAGSTER_EVENT_TYPES",
-    "AssetCheckExecutionsTable",
-    "AssetDaemonAssetEvaluationsTable",
-    "AssetEventTagsTable",
-    "AssetKeyTable",
-    "BackfillTagsTable",
-    "BulkActionsTable",
-    "CheckRunHealthResult",
-    "ConfigurableClassData",
-    "DagsterSqliteStorage",
-    "EventLogStorage",
-    "InstigatorsTable",
-    "JobTable",
-    "JobTickTable",
-    "KeyValueStoreTable",
-    "LaunchRunContext",
-    "RunTagsTable",
-    "RunsTable",
-    "SqlEventLogStorage",
-    "SqlEventLogStorageTable",
-    "SqlRunStorage",
-    "SqlScheduleStorage",
-    "SqliteEventLogStorage",
-    "WorkerStatus",
-    "cursor_key",
-]

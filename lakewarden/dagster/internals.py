@@ -16,21 +16,3 @@ from dagster._core.events import AssetMaterializationPlannedData, DagsterEventBa
 from dagster._core.scheduler.instigation import InstigatorState, InstigatorTick, TickStatus
 from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecord, AssetCheckExecutionRecordStatus
 from dagster._core.storage.tags import ASSET_PARTITION_RANGE_END_TAG, ASSET_PARTITION_RANGE_START_TAG, PARTITION_NAME_TAG
-
-__all__ = [
-    "ASSET_PARTITION_RANGE_END_TAG",
-    "ASSET_PARTITION_RANGE_START_TAG",
-    "PARTITION_NAME_TAG",
-    "SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION",
-    "AssetCheckEvaluationTargetMaterializationData",
-    "AssetCheckExecutionRecord",
-    "AssetCheckExecutionRecordStatus",
-    "AssetMaterializationPlannedData",
-    "ConfigurableResourceFactory",
-    "DagsterEventBatchMetadata",
-    "InstigatorState",
-    "InstigatorTick",
-    "InstigatorType",
-    "TickStatus",
-    "UnresolvedAssetJobDefinition",
-]

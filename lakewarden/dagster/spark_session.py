@@ -14,6 +14,7 @@ from pydantic import Field, PrivateAttr
 
 from lakewarden.base.setting_sections import SparkSettings
 from lakewarden.base.settings import load_settings
+from lakewarden.spark.cluster import SparkCluster
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -29,18 +30,13 @@ class SparkResource(dg.ConfigurableResource[Any]):
         default_factory=dict, description="More Spark settings by their own names; they override lakewarden.toml."
     )
 
-    _session: SparkSession | None = PrivateAttr(default=None)
-    _started: bool = PrivateAttr(default=False)
+    _cluster: SparkCluster | None = PrivateAttr(default=None)
 
     @property
     def spark_session(self) -> SparkSession:
         """The session of this process, started with these settings if there is none."""
-        if self._session is None:
-            from lakewarden.spark.session import is_running, start_session  # imports PySpark
-
-            self._started = not is_running()
-            self._session = start_session(self.settings())
-        return self._session
+        self._cluster = self._cluster or SparkCluster(self.settings(), None)
+        return self._cluster.session()
 
     @property
     def spark_context(self) -> SparkContext:
@@ -48,8 +44,8 @@ class SparkResource(dg.ConfigurableResource[Any]):
 
     def teardown_after_execution(self, context: dg.InitResourceContext) -> None:
         """Stops the session that this resource started; leaves one that was active before."""
-        if self._started and self._session is not None:
-            self._session.stop()
+        if self._cluster is not None:
+            self._cluster.close()
 
     def settings(self) -> SparkSettings:
         spark = load_settings(os.environ).spark

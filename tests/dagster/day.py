@@ -28,7 +28,7 @@ from deltalake import DeltaTable
 from lakewarden.catalog.model import Column
 from lakewarden.cli.main import main as cli
 from lakewarden.client import Lakehouse
-from lakewarden.dagster.assets.links import launchpad
+from lakewarden.client.dagster_links import form_path
 from lakewarden.errors import LakewardenError
 from tests.fixtures.chromium import start_browser
 from tests.fixtures.pages import Pages
@@ -262,7 +262,7 @@ class Day:
         wait_until(self._flush_failed, lambda: "the flush on the storage that is away to fail")
         assert partitions_of(self.sources.ask(_DAGSTER, tenants=TENANTS)["returns"]) == WELL
         (self.root / "unmounted").rename(self.root / "archive")
-        self.pages.launch(launchpad("flush_job", {"scopes": {RETURNS: ["acme"]}}), "RUN_SUCCESS", "returned")
+        self.pages.launch(form_path("flush_job", "flush", {"scopes": {RETURNS: ["acme"]}}), "RUN_SUCCESS", "returned")
         assert self.sources.read("acme", RETURNS) == {1: 1, 2: 1}
         self.all_say(WELL)
 
@@ -291,7 +291,7 @@ class Day:
         check = "expect_column_values_to_be_between_amount"
         self.pages.open(f"/assets/shop/orders?view=checks&checkDetail={check}")
         self.see(lambda text: check in text and "acme" in text, "check", height=620)
-        form = launchpad("vacuum_job", {"tables": [ORDERS], "look": True, "dry_run": False})
+        form = form_path("vacuum_job", "vacuum", {"tables": [ORDERS], "look": True, "dry_run": False})
         self.pages.launch(form, "RUN_FAILURE", "vacuum")
         self.pages.until(lambda text: "CONFLICT" in text and "acme" in text, "blocked")
         self.keep_event("blocked", "STEP_FAILURE", "CONFLICT")
@@ -341,7 +341,7 @@ class Day:
     def all_is_green(self) -> None:
         """Behind the next start, which flushes what waited; a check of everything finds nothing."""
         self.all_say(WELL, birch=5)
-        self.pages.launch(launchpad("check_all_job", {"quick": False}), "RUN_SUCCESS", "checked")
+        self.pages.launch(form_path("check_all_job", "check_all", {"quick": False}), "RUN_SUCCESS", "checked")
         self.all_say(WELL)
         for group in ("shop", "lakewarden_health"):
             self.pages.open(f"/locations/lakewarden/asset-groups/{group}/lineage")

@@ -30,7 +30,7 @@ def test_user_code_gets_a_plain_lakehouse(warehouse_uri: str) -> None:
 
 def test_spark_starts_at_first_use_and_a_session_of_others_stays(spark: SparkSession) -> None:
     resource = SparkResource(spark_config={"spark.sql.shuffle.partitions": 3})
-    assert resource._session is None
+    assert resource._cluster is None
     assert resource.spark_session is spark
     resource.teardown_after_execution(dg.build_init_resource_context())
     assert spark.range(3).count() == 3, "it was not this resource's to stop"

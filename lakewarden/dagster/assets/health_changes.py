@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 import dagster as dg
 from dagster import AssetCheckEvaluation
 
+from lakewarden.base.quantities import portions
 from lakewarden.base.scope import TableName
 from lakewarden.client import Lakehouse
 from lakewarden.dagster.assets.health import (
@@ -41,8 +42,8 @@ def newest_executions(
 ) -> Mapping[dg.AssetCheckKey, AssetCheckExecutionRecord]:
     """The newest execution of each check that has one, in one query for many: the public call reads one at a time."""
     found, sought = dict[dg.AssetCheckKey, AssetCheckExecutionRecord](), set(keys)
-    for start in range(0, len(keys), _AT_ONCE):
-        found |= instance.event_log_storage.get_latest_asset_check_execution_by_key(keys[start : start + _AT_ONCE])
+    for some in portions(keys, lambda _: 1, _AT_ONCE):
+        found |= instance.event_log_storage.get_latest_asset_check_execution_by_key(some)
     return {key: one for key, one in found.items() if key in sought}
 
 

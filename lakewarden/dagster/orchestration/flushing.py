@@ -13,6 +13,7 @@ from typing import Self
 
 import msgspec
 
+from lakewarden.base.quantities import grouped, portions
 from lakewarden.base.scope import Scope, TableName, scopes_by_user
 from lakewarden.errors import InvalidArgument
 from lakewarden.maintenance.planning.pending import ScopeBacklog
@@ -138,12 +139,9 @@ def wait_after(failures: int) -> timedelta:
 
 def _batches(ready: Iterable[FlushAttempt], size: int) -> Iterator[FlushBatch]:
     """Groups scopes by their number of attempts, new ones first, so a bad scope does not affect a good batch's key."""
-    by_attempts: dict[int, list[ScopeBacklog]] = {}
-    for one in ready:
-        by_attempts.setdefault(one.attempts, []).append(one.pending)
-    for attempts, pending in sorted(by_attempts.items()):
-        for start in range(0, len(pending), size):
-            yield FlushBatch(tuple(pending[start : start + size]), attempts)
+    for attempts, alike in sorted(grouped(ready, lambda one: one.attempts).items()):
+        for some in portions(alike, lambda _: 1, size):
+            yield FlushBatch(tuple(one.pending for one in some), attempts)
 
 
 def flush_run(config: Mapping[str, object], seen_until: datetime, ended: datetime | None) -> FlushRun:

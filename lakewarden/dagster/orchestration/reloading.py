@@ -6,33 +6,29 @@ deployments set `LAKEWARDEN_DAGSTER_URL`, or reload manually when the sensor rep
 """
 
 import os
+from functools import partial
 from urllib.parse import urlsplit
 
 import dagster as dg
 
-from lakewarden.dagster.lakehouse import lake_of_tick
+from lakewarden.client import Lakehouse
 from lakewarden.dagster.mount import Mount
+from lakewarden.dagster.orchestration.evaluations import build_sensor
 
 VARIABLE = "LAKEWARDEN_DAGSTER_URL"
 
 
 def build_catalog_sensor(mount: Mount, loaded: int) -> dg.SensorDefinition:
     """A sensor that requests a reload when the catalog's version is no longer `loaded`."""
+    return build_sensor(mount, partial(catalog_sensor, loaded=loaded), None, seconds=15)
 
-    @dg.sensor(
-        name=mount.named("catalog_sensor"),
-        description="Reloads this code location when the catalog changed, so that new tables become assets.",
-        minimum_interval_seconds=15,
-        default_status=dg.DefaultSensorStatus.RUNNING,
-    )
-    def catalog_sensor(context: dg.SensorEvaluationContext) -> dg.SkipReason:
-        version = lake_of_tick(context, mount).warehouse.catalog.read().version
-        if version == loaded:
-            return dg.SkipReason(f"the catalog is at version {version}, as loaded")
-        moved = f"the catalog moved from version {loaded} to {version}"
-        return dg.SkipReason(f"{moved}: {reload_or_ask(context)}")
 
-    return catalog_sensor
+def catalog_sensor(context: dg.SensorEvaluationContext, lake: Lakehouse, _mount: Mount, loaded: int) -> dg.SkipReason:
+    """Reloads this code location when the catalog changed, so that new tables become assets."""
+    version = lake.warehouse.catalog.read().version
+    if version == loaded:
+        return dg.SkipReason(f"the catalog is at version {version}, as loaded")
+    return dg.SkipReason(f"the catalog moved from version {loaded} to {version}: {reload_or_ask(context)}")
 
 
 def reload_or_ask(context: dg.SensorEvaluationContext) -> str:

@@ -6,7 +6,8 @@ from urllib.parse import parse_qsl, urlsplit
 
 import yaml
 
-from lakewarden.dagster.assets.links import launchpad, link
+from lakewarden.client.dagster_links import form_path
+from lakewarden.dagster.assets.links import link
 from tests.fixtures.dagster import DAGSTER
 
 pytestmark = DAGSTER
@@ -15,7 +16,7 @@ ODD = "a/b &=?#[1]) 'ü\""
 
 
 def test_a_link_fills_the_form_and_selects_the_partition() -> None:
-    place = urlsplit(launchpad("vacuum_job", {"tables": ["chat.messages"], "user": ODD}, partition=ODD))
+    place = urlsplit(form_path("vacuum_job", "vacuum", {"tables": ["chat.messages"], "user": ODD}, ODD))
     query = dict(parse_qsl(place.query, strict_parsing=True))
     assert (place.scheme, place.netloc, place.path) == ("", "", "/guess/vacuum_job/playground/setup")
     assert yaml.safe_load(query.pop("config")) == {"ops": {"vacuum": {"config": {"tables": ["chat.messages"], "user": ODD}}}}
@@ -23,6 +24,6 @@ def test_a_link_fills_the_form_and_selects_the_partition() -> None:
 
 
 def test_a_link_is_one_for_markdown_whatever_the_user_is_called() -> None:
-    url = launchpad("flush_job", {"user": ODD}, partition=ODD)
+    url = form_path("flush_job", "flush", {"user": ODD}, ODD)
     assert not set(url) & set(" ()[]<>\"'")
     assert link("Flush", url).value == f"[Flush]({url})"

@@ -8,11 +8,12 @@ is isolated here, and a test fails when Dagster changes it.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import dagster as dg
 
 from lakewarden.base.clock import NewId, random_id
+from lakewarden.base.quantities import portions
 from lakewarden.dagster.internals import SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION, DagsterEventBatchMetadata
 
 BATCH = 500
@@ -35,12 +36,8 @@ def log_events(context: dg.OpExecutionContext, events: Sequence[AssetEvent], new
     os.environ.setdefault(VARIABLE, str(BATCH))
     with relaxed(context.instance.event_log_storage, context.run_id):
         for kind in (dg.AssetMaterialization, dg.AssetObservation):  # a batch has events of one kind
-            for batch in _chunks([event for event in events if isinstance(event, kind)]):
+            for batch in portions((event for event in events if isinstance(event, kind)), lambda _: 1, BATCH):
                 _log_batch(context, batch, new_id())
-
-
-def _chunks(events: Sequence[AssetEvent]) -> Iterator[Sequence[AssetEvent]]:
-    return (events[start : start + BATCH] for start in range(0, len(events), BATCH))
 
 
 def _log_batch(context: dg.OpExecutionContext, batch: Sequence[AssetEvent], batch_id: str) -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import islice, repeat
+from itertools import repeat
 from typing import cast
 
 import dagster as dg
 
 from lakewarden.base.connection import Location
+from lakewarden.base.quantities import portions
 from lakewarden.base.scope import Scope
 from lakewarden.base.threads import at_once
 from lakewarden.catalog.model import Table
@@ -21,7 +22,7 @@ from lakewarden.dagster.assets.metadata import NO_BACKLOG, SHOWN, VERSION, line_
 from lakewarden.dagster.assets.partition_values import MAX_VALUES, has_values, is_key
 from lakewarden.dagster.assets.tables import is_crowded
 from lakewarden.dagster.jobs.event_log.events import ScopeEvent, book_events, register_users
-from lakewarden.dagster.jobs.event_log.histories import Now, booked_commit, look, with_values
+from lakewarden.dagster.jobs.event_log.histories import Now, booked_commit, look, newest_events, with_values
 from lakewarden.dagster.jobs.runs import book_themselves, tables_in
 from lakewarden.dagster.lakehouse import run_of
 from lakewarden.dagster.mount import Mount
@@ -160,16 +161,9 @@ def booked_versions(
     key = mount.asset_key(table.name)
     if table.type == "SHARED":
         return _of_whole(instance, table, key)
-    newest_ids = instance.event_log_storage.get_latest_storage_id_by_partition(
-        key, dg.DagsterEventType.ASSET_MATERIALIZATION, None if users is None else set(users)
-    )
-    storage_ids = list(newest_ids.values())
-    found: dict[Scope, int] = {}
-    for start in range(0, len(storage_ids), _PAGE):
-        page = storage_ids[start : start + _PAGE]
-        records = instance.fetch_materializations(dg.AssetRecordsFilter(key, storage_ids=page), limit=_PAGE).records
-        found.update(_versions(table, records))
-    unchanged = [user for user in newest_ids if Scope(table.name, user) not in found]
+    newest = {record.partition_key: _version_in(record) for record in newest_events(instance, key, users)}
+    found = {Scope(table.name, user): version for user, version in newest.items() if version is not None}
+    unchanged = [user for user, version in newest.items() if version is None and user is not None]
     return {**found, **_before_unchanged(instance, table, key, unchanged)}
 
 
@@ -178,9 +172,9 @@ def _of_whole(instance: dg.DagsterInstance, table: Table, key: dg.AssetKey) -> d
     pages, cursor = (_LOOKED_BACK, *repeat(_PAGE, MAX_VALUES // _PAGE if has_values(table) else 0)), None
     for size in pages:
         page = instance.fetch_materializations(key, limit=size, cursor=cursor)
-        whole = [record for record in page.records if record.partition_key is None]
-        if found := dict(islice(_versions(table, whole), 1)):
-            return found
+        for record in page.records:
+            if record.partition_key is None and (version := _version_in(record)) is not None:
+                return {Scope(table.name): version}
         cursor = page.cursor
     return {}
 
@@ -188,22 +182,22 @@ def _of_whole(instance: dg.DagsterInstance, table: Table, key: dg.AssetKey) -> d
 def _before_unchanged(instance: dg.DagsterInstance, table: Table, key: dg.AssetKey, users: Sequence[str]) -> Mapping[Scope, int]:
     """The versions of scopes whose newest event is of no commit."""
     found: dict[Scope, int] = {}
-    for start in range(0, len(users), _FEW):
-        wanted, cursor, more = dg.AssetRecordsFilter(key, asset_partitions=users[start : start + _FEW]), None, True
+    for few in portions(users, lambda _: 1, _FEW):
+        wanted, cursor, more = dg.AssetRecordsFilter(key, asset_partitions=few), None, True
         while more:
             page = instance.fetch_materializations(wanted, limit=_PAGE, cursor=cursor)
-            for scope, version in _versions(table, page.records):
-                found.setdefault(scope, version)
+            for record in page.records:
+                if (version := _version_in(record)) is not None:
+                    found.setdefault(Scope(table.name, record.partition_key), version)
             cursor, more = page.cursor, page.has_more
     return found
 
 
-def _versions(table: Table, records: Sequence[dg.EventLogRecord]) -> Iterator[tuple[Scope, int]]:
-    for record in records:
-        event = record.asset_materialization
-        version = event.metadata.get(VERSION) if event else None
-        if isinstance(version, dg.IntMetadataValue) and version.value is not None:
-            yield Scope(table.name, record.partition_key), version.value
+def _version_in(record: dg.EventLogRecord) -> int | None:
+    """The version in an event of a commit."""
+    event = record.asset_materialization
+    version = event.metadata.get(VERSION) if event else None
+    return version.value if isinstance(version, dg.IntMetadataValue) else None
 
 
 def _behind(now: Now, known: Mapping[Scope, int], lost: frozenset[str], scope: Scope) -> Sequence[ScopeEvent]:

@@ -8,6 +8,7 @@ from itertools import groupby
 
 import dagster as dg
 
+from lakewarden.base.quantities import portions
 from lakewarden.base.scope import Scope, TableName
 from lakewarden.catalog.model import Table
 from lakewarden.catalog.report import Fault, ScopeReport
@@ -106,8 +107,8 @@ def mark_failed(context: dg.OpExecutionContext, lake: Lakehouse, mount: Mount, r
 
 def clear_failures(context: dg.OpExecutionContext, key: dg.AssetKey, partitions: Sequence[str]) -> None:
     """Takes from the pages of partitions that a run failed. Call this before the events of the partitions are logged."""
-    for start in range(0, len(partitions), _PAGE):
-        for partition in _failed(context, key, partitions[start : start + _PAGE])[:_MOST]:
+    for page in portions(partitions, lambda _: 1, _PAGE):
+        for partition in _failed(context, key, page)[:_MOST]:
             _plan(context, key, partition)
 
 

@@ -7,7 +7,7 @@ And which partitions of a large table an operation touched.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -16,6 +16,7 @@ from typing import cast
 import dagster as dg
 
 from lakewarden.base.connection import Location
+from lakewarden.base.quantities import portions
 from lakewarden.base.scope import Scope, TableName
 from lakewarden.base.threads import at_once
 from lakewarden.catalog.model import Catalog, Table
@@ -106,16 +107,17 @@ def _shown_before(instance: dg.DagsterInstance, mount: Mount, scopes: Sequence[S
 def _of_users(
     instance: dg.DagsterInstance, mount: Mount, table: TableName, users: Sequence[str]
 ) -> dict[Scope, list[CommitLine]]:
-    key, found = mount.asset_key(table), dict[Scope, list[CommitLine]]()
-    for start in range(0, len(users), _PAGE):
-        newest = instance.event_log_storage.get_latest_storage_id_by_partition(
-            key, dg.DagsterEventType.ASSET_MATERIALIZATION, set(users[start : start + _PAGE])
-        )
-        if newest:
-            of_page = dg.AssetRecordsFilter(key, storage_ids=list(newest.values()))
-            records = instance.fetch_materializations(of_page, limit=_PAGE).records
-            found |= {Scope(table, one.partition_key): lines_in(event) for one in records if (event := one.asset_materialization)}
-    return found
+    newest = newest_events(instance, mount.asset_key(table), users)
+    return {Scope(table, one.partition_key): lines_in(event) for one in newest if (event := one.asset_materialization)}
+
+
+def newest_events(instance: dg.DagsterInstance, key: dg.AssetKey, users: Collection[str] | None) -> Iterator[dg.EventLogRecord]:
+    """The newest event of each partition, or of the users' partitions."""
+    pages = [None] if users is None else map(set, portions(users, lambda _: 1, _PAGE))
+    kind, storage = dg.DagsterEventType.ASSET_MATERIALIZATION, instance.event_log_storage
+    newest = [one for page in pages for one in storage.get_latest_storage_id_by_partition(key, kind, page).values()]
+    for ids in portions(newest, lambda _: 1, _PAGE):
+        yield from instance.fetch_materializations(dg.AssetRecordsFilter(key, storage_ids=ids), limit=_PAGE).records
 
 
 def _of_whole(instance: dg.DagsterInstance, mount: Mount, table: TableName) -> dict[Scope, list[CommitLine]]:
@@ -170,7 +172,8 @@ def book_unchanged(
     there = existing(lake, scopes)
     if strangers := [str(scope) for scope in scopes if scope not in there]:
         context.log.warning("no such scope: %s", ", ".join(strangers))
-    before = _booked_by(context, mount) if context.retry_number else frozenset[Scope]()
+    ours = _booked_by(context) if context.retry_number else []
+    before = {Scope(table, event.partition) for event in ours if (table := mount.table_of(event.asset_key))}
     now = look(lake)
     booked = at_once(partial(_unchanged, now, operation), [scope for scope in scopes if scope in there - before])
     register_users(context.instance, mount, [one.report.scope for one in booked])
@@ -187,11 +190,10 @@ def _unchanged(now: Now, operation: Operation, scope: Scope) -> ScopeEvent:
     return ScopeEvent(report, backlog=now.backlogs.get(scope, NO_BACKLOG), of_commit=False)
 
 
-def _booked_by(context: dg.OpExecutionContext, mount: Mount) -> frozenset[Scope]:
-    """The scopes of which this run has booked an event."""
+def _booked_by(context: dg.OpExecutionContext) -> list[dg.AssetMaterialization]:
+    """The events of changes that this run has booked."""
     records = context.instance.get_records_for_run(context.run_id, of_type=dg.DagsterEventType.ASSET_MATERIALIZATION).records
-    events = [record.asset_materialization for record in records]
-    return frozenset(Scope(table, event.partition) for event in events if event and (table := mount.table_of(event.asset_key)))
+    return [event for record in records if (event := record.asset_materialization)]
 
 
 def with_values(context: dg.OpExecutionContext, lake: Lakehouse, mount: Mount, booked: Iterable[ScopeEvent]) -> list[ScopeEvent]:
@@ -249,8 +251,7 @@ def _touched(report: ScopeReport, table: Table) -> set[str]:
 def book_selected(context: dg.OpExecutionContext, lake: Lakehouse, mount: Mount, table: Table) -> None:
     """Books the run's partitions that it did not change: Dagster waits for an event of each of them."""
     selected = context.partition_keys if context.has_partitions else ()
-    records = context.instance.get_records_for_run(context.run_id, of_type=dg.DagsterEventType.ASSET_MATERIALIZATION).records
-    booked = {event.partition for record in records if (event := record.asset_materialization)}
+    booked = {event.partition for event in _booked_by(context)}
     left = [key for key in selected if key not in booked]
     if not left:
         return

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 import dagster as dg
 import sqlalchemy as db
 
+from lakewarden.base.quantities import portions
 from lakewarden.dagster.alive import key_of
 from lakewarden.dagster.instance_internals import (
     AssetEventTagsTable,
@@ -57,9 +58,7 @@ def prune(storages: InstanceStorages, keys: Sequence[dg.AssetKey], before: datet
     with storages.events.index_connection() as connection:
         ranked = db.select(_EVENTS.c.id, newest_first.label("rank")).where(of_assets).subquery()
         beyond = db.select(ranked.c.id).where(ranked.c.rank > keep)
-        superseded = db.select(_EVENTS.c.id).where(old, _EVENTS.c.id.in_(beyond))
-        connection.execute(db.delete(AssetEventTagsTable).where(AssetEventTagsTable.c.event_id.in_(superseded)))
-        events = connection.execute(db.delete(_EVENTS).where(old, _EVENTS.c.id.in_(beyond))).rowcount
+        events = _delete(connection, db.and_(old, _EVENTS.c.id.in_(beyond)))
     return PruneCounts(events, _copies(storages, old), _beats(storages))
 
 
@@ -67,17 +66,21 @@ def remove_partitions(
     instance: dg.DagsterInstance, storages: InstanceStorages, key: dg.AssetKey, name: str, users: Sequence[str]
 ) -> None:
     """Removes partitions with their events: else one who comes by that id begins red."""
-    for start in range(0, len(users), _PAGE):
-        page = users[start : start + _PAGE]
+    for page in portions(users, lambda _: 1, _PAGE):
+        theirs = db.and_(_EVENTS.c.asset_key == key.to_string(), _EVENTS.c.partition.in_(page))
         with storages.events.index_connection() as connection:
-            theirs = db.and_(_EVENTS.c.asset_key == key.to_string(), _EVENTS.c.partition.in_(page))
-            ids = db.select(_EVENTS.c.id).where(theirs)
-            connection.execute(db.delete(AssetEventTagsTable).where(AssetEventTagsTable.c.event_id.in_(ids)))
-            connection.execute(db.delete(_EVENTS).where(theirs))
+            _delete(connection, theirs)
     for user in users:
         instance.delete_dynamic_partition(name, user)
     if users:
         storages.events.wipe_asset_cached_status(key)
+
+
+def _delete(connection: db.Connection, which: db.ColumnElement[bool]) -> int:
+    """Removes events, and what is stored of their tags. Returns how many there were."""
+    ids = db.select(_EVENTS.c.id).where(which)
+    connection.execute(db.delete(AssetEventTagsTable).where(AssetEventTagsTable.c.event_id.in_(ids)))
+    return connection.execute(db.delete(_EVENTS).where(which)).rowcount
 
 
 def _copies(storages: InstanceStorages, old: db.ColumnElement[bool]) -> int:

@@ -109,27 +109,21 @@ class IdSpellings:
         redacted = self._redacted(value)
         return stored if redacted == value else json.dumps(redacted)
 
-    def _redacted(self, value: object) -> object:
-        if isinstance(value, list):
-            return [self._redacted(each) for each in value]
-        if not isinstance(value, dict):
-            return value
-        return {name: self._of_field(value, name, inner) for name, inner in value.items()}
-
-    def _of_field(self, whole: dict[str, object], name: str, inner: object) -> object:
-        path = name == "path" and whole.get("__class__") == _PATH_OF_METADATA
-        if name in _FREE or name in _TAGS or path:
-            return self._replaced(inner)
-        return self._redacted(inner)
-
-    def _replaced(self, value: object) -> object:
-        if isinstance(value, str):
-            return self._word.sub(self._mark, value)
-        if isinstance(value, list):
-            return [self._replaced(each) for each in value]
-        if isinstance(value, dict):
-            return {name: inner if name == "__class__" else self._replaced(inner) for name, inner in value.items()}
-        return value
+    def _redacted(self, value: object, *, free: bool = False) -> object:
+        """`free`: whether it stands below a field of which every text may name a user."""
+        match value:
+            case str() if free:
+                return self._word.sub(self._mark, value)
+            case list():
+                return [self._redacted(each, free=free) for each in value]
+            case dict():
+                of_path = {"path"} if value.get("__class__") == _PATH_OF_METADATA else set[str]()
+                return {
+                    name: self._redacted(inner, free=name != "__class__" and (free or name in _FREE | _TAGS | of_path))
+                    for name, inner in value.items()
+                }
+            case _:
+                return value
 
 
 TESTED = "1.13."
