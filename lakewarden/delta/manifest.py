@@ -18,7 +18,6 @@ from lakewarden.base.connection import Location
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.commit_log.commits import CommitLog
 from lakewarden.delta.commit_log.kept_versions import (
-    KEPT_TEXTS,
     KEPT_VERSIONS,
     NAME,
     ListedSegment,
@@ -57,7 +56,6 @@ def write_manifest(target: ScopeTarget, snapshot: Snapshot, *, now: datetime) ->
     while log.has(snapshot.version + 1) and (table := open_place(target)) and table.version > snapshot.version:
         if table.is_fenced:
             store.delete([NAME, checkpoint_name(made)])  # it may also have been written after the fence's removal
-            KEPT_TEXTS.forget(target.uri)
             KEPT_VERSIONS.forget(target.manifest_key)
             return
         snapshot = table.snapshot(target.app_id)
@@ -70,10 +68,8 @@ def _write(target: ScopeTarget, snapshot: Snapshot, now: datetime) -> None:
     text = _summary(target, snapshot, now) if many else _listing(store, target, snapshot, now)
     text = sign(text + b', "snapshot": ' + kept_part(snapshot), target.manifest_key) if keeps and not many else text + b"}\n"
     store.replace(NAME, text)
-    if local_path(target.uri) is None:
-        KEPT_TEXTS.put(target.uri, text, len(text))
-    if keeps and many:
-        KEPT_VERSIONS.put(target.manifest_key, snapshot, len(snapshot.files))
+    if keeps and (many or local_path(target.uri) is None):
+        KEPT_VERSIONS.put(target.manifest_key, snapshot, len(snapshot.files) + 1)
     else:
         KEPT_VERSIONS.forget(target.manifest_key)
 

@@ -18,6 +18,7 @@ from lakewarden.catalog.model import Compression, SchemaColumn, TableSchema
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.apply import ColdApply
 from lakewarden.delta.commit_log.committing import Committer
+from lakewarden.delta.commit_log.kept_versions import KEPT_VERSIONS, verified
 from lakewarden.delta.parquet.stats import ColumnFacts, of_rows, stats_text
 from lakewarden.delta.reading.rows import read_rows
 from lakewarden.delta.table import ScopeTable
@@ -137,3 +138,10 @@ def rows_of(scope: ScopeTarget, version: int | None = None) -> list[Row]:
 
 def paths(scope: ScopeTarget, version: int | None = None) -> set[str]:
     return {file.path for file in table_of(scope, version).files()}
+
+
+def remember(scope: ScopeTarget, manifest: bytes) -> None:
+    """Makes the version that a manifest keeps the one that this process remembers of the scope."""
+    KEPT_VERSIONS.forget(scope.manifest_key)
+    if (kept := verified(manifest, scope.manifest_key, scope.app_id)) is not None:
+        KEPT_VERSIONS.put(scope.manifest_key, kept)

@@ -23,11 +23,12 @@ from lakewarden.base.settings import Settings
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta import manifest
-from lakewarden.delta.commit_log.kept_versions import KEPT_TEXTS, KEPT_VERSIONS, NAME
+from lakewarden.delta.commit_log.kept_versions import KEPT_VERSIONS, NAME
 from lakewarden.delta.commit_log.version import Snapshot
 from lakewarden.errors import ConstraintViolation, NotFound
 from lakewarden.maintenance.plans.whole_tables import QUIET
 from lakewarden.storage.open import open_store
+from tests.delta.scopes import remember
 from tests.fixtures.bucket import STORE, fresh_place
 from tests.fixtures.examples import examples
 from tests.fixtures.lakes import Rows, eventual, keys, notes, strong
@@ -196,7 +197,6 @@ class LakehouseMachine(RuleBasedStateMachine):
     def forget_what_is_known(self, scope: tuple[str, str | None]) -> None:
         target = self._target(scope)
         open_store(target.location).delete([NAME])
-        KEPT_TEXTS.forget(target.uri)
         KEPT_VERSIONS.forget(target.manifest_key)
 
     @rule(most=st.sampled_from([1, 1000]))
@@ -219,9 +219,9 @@ class LakehouseMachine(RuleBasedStateMachine):
         text = known[choice % len(known)]
         if where != "memory":
             open_store(target.location).replace(NAME, text)
-        KEPT_TEXTS.forget(target.uri)
+        KEPT_VERSIONS.forget(target.manifest_key)
         if where != "store":
-            KEPT_TEXTS.put(target.uri, text, len(text))
+            remember(target, text)
 
     def _target(self, scope: tuple[str, str | None]) -> ScopeTarget:
         warehouse = self.lake.warehouse

@@ -12,6 +12,7 @@ from __future__ import annotations
 import hmac
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from datetime import timedelta
 from hashlib import sha256
 
@@ -34,14 +35,9 @@ from lakewarden.storage.open import open_store
 NAME = "manifest.json"
 """The object beside the table that holds it (delta/manifest.py)."""
 
-_MOST_BYTES = 64 << 20
-"""Bytes of manifests; that of a small scope has two thousand."""
-
-KEPT_TEXTS: Recent[str, bytes] = Recent(_MOST_BYTES)
-"""The manifests that this process wrote last on object stores, by the scope's URI, which saves reading them again."""
-
-KEPT_VERSIONS: Recent[str, Snapshot] = Recent(MOST_KEPT)
-"""Versions with too many files for a manifest to list them, by the key that their manifest would be signed with."""
+KEPT_VERSIONS: Recent[str, Snapshot] = Recent(2 * MOST_KEPT, 2)
+"""What this process made last, by the key that the scope's manifest is signed with: on object stores, which saves reading the
+manifest again, and wherever it lists no files. Of one version as many files are kept as `MOST_KEPT`."""
 
 YOUNG = HELD_AT_MOST / 2
 """A commit that is younger, by the store's time, has nothing above it that is old enough to be removed within
@@ -66,25 +62,14 @@ def kept_snapshot(target: ScopeTarget, *, newest: bool) -> Snapshot | None:
 
 
 def _versions(target: ScopeTarget) -> Iterator[Snapshot]:
-    """What is kept: in this process, of a scope with very many files; otherwise in the manifest."""
-    if (remembered := KEPT_VERSIONS.get(target.manifest_key)) is not None:
-        yield remembered
-    for text in _texts(target):
-        if (snapshot := verified(text, target.manifest_key, target.app_id)) is not None:
-            yield snapshot
-
-
-def _texts(target: ScopeTarget) -> Iterator[bytes]:
-    """The manifest as this process remembers it, and, if that is not used, the one that is there."""
-    remembered = KEPT_TEXTS.get(target.uri)
+    """What this process remembers, and, if that is not used, what the manifest keeps."""
+    remembered = KEPT_VERSIONS.get(target.manifest_key)
     if remembered is not None:
         yield remembered
-    try:
-        text = open_store(target.location).get(NAME)
-    except Missing:
-        return
-    if text != remembered:
-        yield text
+    with suppress(Missing):
+        kept = verified(open_store(target.location).get(NAME), target.manifest_key, target.app_id)
+        if kept is not None and (remembered is None or kept.digest != remembered.digest):
+            yield kept
 
 
 def _is_new(target: ScopeTarget) -> bool:

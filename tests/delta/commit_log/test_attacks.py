@@ -23,7 +23,7 @@ from lakewarden.delta.apply import ColdApply
 from lakewarden.delta.commit_log import kept_versions
 from lakewarden.delta.commit_log.checkpoint import write_checkpoint
 from lakewarden.delta.commit_log.committing import Committer
-from lakewarden.delta.commit_log.kept_versions import KEPT_TEXTS, NAME, YOUNG, is_current, kept_snapshot, verified
+from lakewarden.delta.commit_log.kept_versions import KEPT_VERSIONS, NAME, YOUNG, is_current, kept_snapshot, verified
 from lakewarden.delta.lifecycle.fence import fence
 from lakewarden.delta.manifest import refresh_manifest
 from lakewarden.delta.replay.log_objects import commit_name
@@ -36,7 +36,7 @@ from lakewarden.storage.objects import ObjectStore
 from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import alone
 from tests.delta.commit_log.test_signature import KEY
-from tests.delta.scopes import hot, people, rows_of, target
+from tests.delta.scopes import hot, people, remember, rows_of, target
 from tests.fixtures.bucket import AnyPath
 
 pytestmark = pytest.mark.both_stores
@@ -52,7 +52,7 @@ class Died(BaseException):
 def scope(tmp_path: AnyPath) -> Iterator[ScopeTarget]:
     found = replace(target(tmp_path / "t"), manifest_key=KEY)
     yield found
-    KEPT_TEXTS.forget(found.uri)
+    KEPT_VERSIONS.forget(found.manifest_key)
 
 
 def _place(scope: ScopeTarget) -> ObjectStore:
@@ -65,7 +65,7 @@ def _text(scope: ScopeTarget) -> bytes:
 
 def _know(scope: ScopeTarget, text: bytes | None) -> None:
     """Makes this all that is known of the scope."""
-    KEPT_TEXTS.forget(scope.uri)
+    KEPT_VERSIONS.forget(scope.manifest_key)
     if text is None:
         _place(scope).delete([NAME])
     else:
@@ -141,7 +141,7 @@ def test_a_flush_that_knows_its_scope_opens_nothing(scope: ScopeTarget, monkeypa
     monkeypatch.setattr("lakewarden.delta.table.replay", opened)
     for number in range(1, 5):
         _flush(scope, 10 * number, 1, 10 + number)
-        KEPT_TEXTS.forget(scope.uri)
+        KEPT_VERSIONS.forget(scope.manifest_key)
     found = open_scope(scope)
     assert found is not None
     assert (found.is_kept, found.version, found.next_batch()) == (True, 4, 5)
@@ -200,9 +200,9 @@ def test_stale_in_memory_and_fresh_in_the_store(scope: ScopeTarget) -> None:
     _flush(scope, 0, 1)
     old = _text(scope)
     _flush(scope, 10, 2)
-    KEPT_TEXTS.put(scope.uri, old, len(old))
+    remember(scope, old)
     _agrees(scope)
-    KEPT_TEXTS.put(scope.uri, old, len(old))
+    remember(scope, old)
     _flush(scope, 20, 1)
     assert _rows(scope) == _named(10, 2) | _named(20, 1)
 
@@ -276,7 +276,7 @@ def test_data_that_is_older_than_what_is_kept(scope: ScopeTarget) -> None:
     _flush(scope, 0, 1)
     _flush(scope, 10, 2)
     _place(scope).delete([commit_name(1)])
-    KEPT_TEXTS.forget(scope.uri)
+    KEPT_VERSIONS.forget(scope.manifest_key)
     _agrees(scope)
     knowing = replace(scope, known=KnownState(1, 10, 2))
     assert kept_snapshot(knowing, newest=False) is None
@@ -413,7 +413,7 @@ def test_it_dies_at_a_step(scope: ScopeTarget, step: str, *, remembers: bool) ->
     with pytest.raises(Died):
         _flush(scope, 10, 1, 2, reach=dies)
     if not remembers:
-        KEPT_TEXTS.forget(scope.uri)
+        KEPT_VERSIONS.forget(scope.manifest_key)
     _agrees(scope)
     _flush(scope, 10, 1, 2)
     _flush(scope, 20, 3)
@@ -431,7 +431,7 @@ def test_a_fence_comes_between_the_commit_and_what_is_kept_of_it(scope: ScopeTar
 
     _flush(scope, 10, 2, reach=between)
     assert not _place(scope).has(NAME)
-    assert KEPT_TEXTS.get(scope.uri) is None
+    assert KEPT_VERSIONS.get(scope.manifest_key) is None
     _agrees(scope)
 
 

@@ -16,12 +16,13 @@ from lakewarden.base.setting_sections import CompactionSettings
 from lakewarden.base.settings import Settings
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.catalog.target import ScopeTarget
-from lakewarden.delta.commit_log.kept_versions import KEPT_TEXTS, NAME, kept_snapshot
+from lakewarden.delta.commit_log.kept_versions import KEPT_VERSIONS, NAME, kept_snapshot
 from lakewarden.maintenance.flush.run import flush_scopes
 from lakewarden.maintenance.flush_task import FlushTask
 from lakewarden.sql.results import ResultRows
 from lakewarden.storage.open import open_store
 from lakewarden.tables.fanout import in_process
+from tests.delta.scopes import remember
 from tests.fixtures.lakes import NOTES, check_manifest, cold_seqs, eventual, make_notes, notes, strong
 from tests.maintenance.steps import Died, dies
 
@@ -81,7 +82,7 @@ def test_a_manifest_that_stayed_behind_costs_a_try(lake: Lakehouse) -> None:
     target = _target(lake)
     old = open_store(target.location).get(NAME)
     _flush(lake, {1: "c"})
-    KEPT_TEXTS.forget(target.uri)
+    KEPT_VERSIONS.forget(target.manifest_key)
     open_store(target.location).replace(NAME, old)
     _flush(lake, {1: "d"})
     assert eventual(lake.table(NOTES), _WHO) == {1: "d", 11: "b"}
@@ -122,7 +123,7 @@ def test_what_was_kept_before_an_erasure_brings_nothing_back(lake: Lakehouse) ->
     for where in ("memory", "store"):
         if where == "store":
             open_store(target.location).replace(NAME, old)
-        KEPT_TEXTS.put(target.uri, old, len(old))
+        remember(target, old)
         assert strong(lake.table(NOTES), _WHO) == {}
         _flush(lake, {5: where})
         assert eventual(lake.table(NOTES), _WHO) == {5: where}
