@@ -14,10 +14,9 @@ from functools import cached_property
 from itertools import accumulate
 
 from lakewarden.base.clock import to_millis
-from lakewarden.base.threads import at_once
 from lakewarden.delta.commit_log.commits import CommitLog
 from lakewarden.delta.commit_log.stamp import CommitStamp
-from lakewarden.delta.replay.actions import read_commit
+from lakewarden.delta.replay.actions import CommitActions
 from lakewarden.delta.replay.log_objects import LOG, LogFiles, commit_name, version_of
 from lakewarden.delta.replay.paths import key_of, root_at
 from lakewarden.storage.objects import ObjectStore, StoredObject
@@ -228,19 +227,17 @@ def read_timeline(store: ObjectStore, newest: int, log: DatedLog, at_once: int =
     return Timeline(tuple(reversed(entries)), newest, oldest, kept)
 
 
-def walk(store: ObjectStore, newest: int, threads: int = 1, log: DatedLog | None = None) -> Iterator[LogEntry]:
-    """Reads the commits from `newest` back to the start of the log, so many at once; `log` says when the store wrote them. Ends
-    at a fence: nothing that was committed before it is there any more, though what is below may not be emptied yet."""
-    text_of = CommitLog(store).text
-    for first in range(newest, -1, -threads):
-        versions = range(first, max(first - threads, -1), -1)
-        for version, text in zip(versions, at_once(text_of, versions, threads), strict=True):
-            if not text:
-                return
-            entry = entry_of(version, text, store.uri, log)
-            yield entry
-            if entry.fences:
-                return
+def walk(
+    store: ObjectStore, newest: int, threads: int = 1, log: DatedLog | None = None, *, above: int = -1
+) -> Iterator[LogEntry]:
+    """Reads the commits from `newest` back to the one behind `above`, or to the start of the log, so many at once; `log` says
+    when the store wrote them. Ends at a fence: nothing that was committed before it is there any more, though what is below may
+    not be emptied yet."""
+    for commit in CommitLog(store).back(newest, above, threads):
+        entry = entry_of(commit, store.uri, log)
+        yield entry
+        if entry.fences:
+            return
 
 
 def _oldest(stamp: CommitStamp) -> int:
@@ -251,17 +248,16 @@ def _kept(stamp: CommitStamp) -> frozenset[int]:
     return frozenset(int(version) for version in stamp.parameters.get(KEPT, "").split(",") if version)
 
 
-def entry_of(version: int, text: bytes, uri: str, log: DatedLog | None = None) -> LogEntry:
-    """Returns what a commit's text says. `uri` of the table; `log` as for `walk`."""
-    commit, root = read_commit(version, text), root_at(uri)
-    actions, info = commit.actions, commit.info
+def entry_of(commit: CommitActions, uri: str, log: DatedLog | None = None) -> LogEntry:
+    """Returns what a commit says. `uri` of the table; `log` as for `walk`."""
+    actions, info, root = commit.actions, commit.info, root_at(uri)
     adds = {key_of(each.add.path, root): each.add.modification_time or 0 for each in actions if each.add is not None}
     gone = [each.remove for each in actions if each.remove is not None]
     removes = {key_of(remove.path, root): remove.deletion_timestamp or 0 for remove in gone}
     stamp = CommitStamp.of(commit)
     times = (info.get("inCommitTimestamp"), info.get("timestamp"), max([0, *adds.values(), *removes.values()]))
     return LogEntry(
-        version,
+        commit.version,
         next((time for time in times if isinstance(time, int) and time), 0),
         stamp.operation if stamp else str(info.get("operation", "UNKNOWN")),
         stamp,
@@ -269,5 +265,5 @@ def entry_of(version: int, text: bytes, uri: str, log: DatedLog | None = None) -
         frozenset(removes),
         frozenset(key_of(each.cdc.path, root) for each in actions if each.cdc is not None),
         tuple((each.txn.app_id, each.txn.version) for each in actions if each.txn is not None),
-        0 if log is None else log.written_at(version),
+        0 if log is None else log.written_at(commit.version),
     )

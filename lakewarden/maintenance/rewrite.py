@@ -13,7 +13,6 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
-from itertools import takewhile
 from typing import ClassVar
 
 import pyarrow as pa
@@ -231,5 +230,5 @@ def _replaced(table: ScopeTable, inputs: Sequence[DataFile]) -> str:
 
 
 def _vacuumed(table: ScopeTable, since: int) -> str:
-    between = takewhile(lambda entry: entry.version > since, walk(open_store(table.location), table.version))
+    between = walk(open_store(table.location), table.version, above=since)
     return "a vacuum started meanwhile" if any(entry.operation.startswith("VACUUM") for entry in between) else ""

@@ -13,7 +13,6 @@ import json
 import os
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -45,18 +44,6 @@ _LONGEST = 20
 _FOR_SIDECARS = "sidecar"
 """A column that delta-rs writes into every checkpoint, and that only those of tables with a feature of their own (V2) fill:
 where it is, every reader looks into it."""
-
-
-@dataclass(frozen=True)
-class _Checkpoint:
-    """The checkpoint, and what `_last_checkpoint` says about it."""
-
-    data: bytes
-    hint: bytes
-
-    def write(self, store: ObjectStore, version: int) -> None:
-        store.replace(checkpoint_name(version), self.data)
-        store.replace(LAST_CHECKPOINT, self.hint)
 
 
 def is_due(version: int, interval: str) -> bool:
@@ -108,10 +95,15 @@ def _of_tail(location: Location, version: int) -> None:
     store, last = open_store(location), _last(location, version)
     if last >= version:
         return
-    tail = _tail(store, last, version, CHAINS.upto(location, version))
-    made = None if tail is None else _made(tail, version)
-    if made is not None:
-        made.write(store, version)
+    made: Mapping[str, bytes] = {}
+    if tail := _tail(store, last, version, CHAINS.upto(location, version)):
+        with (
+            suppress(LakewardenError),
+            delta_errors("cannot make a checkpoint here"),
+        ):  # delta-rs tries again, on the store itself
+            made = _on_copy(tail, version)
+    if made:
+        _write(store, made)
     elif CommitLog(store).read(version) is not None:
         _in_place(location, version)
 
@@ -131,23 +123,28 @@ def _of_replay(location: Location, version: int) -> None:
     except Missing as error:
         raise Corrupt(f"cannot checkpoint {location}: {error} was removed meanwhile") from None
     with delta_errors(f"cannot checkpoint {location}"):
-        _on_copy(log, version).write(store, version)
+        _write(store, _on_copy(log, version))
 
 
-def _tail(store: ObjectStore, last: int, version: int, known: Mapping[str, bytes]) -> dict[str, bytes] | None:
-    """By name, what shows this version: the last checkpoint and the commits since. None where that is too much, or something
+def _write(store: ObjectStore, made: Mapping[str, bytes]) -> None:
+    for name, data in made.items():
+        store.replace(name, data)
+
+
+def _tail(store: ObjectStore, last: int, version: int, known: Mapping[str, bytes]) -> dict[str, bytes]:
+    """By name, what shows this version: the last checkpoint and the commits since. Nothing where that is too much, or something
     of it is missing, emptied by a fence, or in several parts. What is known of it is not read.
     """
     names = [commit_name(number) for number in range(last + 1, version + 1)]
     if len(names) > _LONGEST:
-        return None
+        return {}
     if last >= 0:
         names.append(checkpoint_name(last))
     try:
         found = {name: known.get(name) or store.get(name) for name in names}
     except Missing:
-        return None
-    return found if all(found.values()) else None
+        return {}
+    return found if all(found.values()) else {}
 
 
 def _last(location: Location, version: int) -> int:
@@ -163,17 +160,9 @@ def _last(location: Location, version: int) -> int:
     return -1 if last is None else last
 
 
-def _made(tail: dict[str, bytes], version: int) -> _Checkpoint | None:
-    """None where it cannot be made here: the temporary directory is full, or the tail is not all that it takes."""
-    try:
-        with delta_errors("cannot make a checkpoint here"):
-            return _on_copy(tail, version)
-    except LakewardenError:  # delta-rs tries again, on the store itself
-        return None
-
-
-def _on_copy(log: dict[str, bytes], version: int) -> _Checkpoint:
-    """Raises whatever delta-rs does."""
+def _on_copy(log: Mapping[str, bytes], version: int) -> dict[str, bytes]:
+    """The checkpoint, and what `_last_checkpoint` says about it, by name, in the order in which they are written. Raises whatever
+    delta-rs does."""
     with TemporaryDirectory(prefix="lakewarden-") as copy:
         (Path(copy) / LOG).mkdir()
         for name, data in log.items():
@@ -181,10 +170,11 @@ def _on_copy(log: dict[str, bytes], version: int) -> _Checkpoint:
         DeltaTable(copy, version=version).create_checkpoint()
         actions = pq.ParquetFile(Path(copy) / checkpoint_name(version)).read(use_threads=False)
         said = json.loads((Path(copy) / LAST_CHECKPOINT).read_bytes())
-    return _lean(actions, said)
+    data, hint = _lean(actions, said)
+    return {checkpoint_name(version): data, LAST_CHECKPOINT: hint}
 
 
-def _lean(actions: pa.Table, said: dict[str, object]) -> _Checkpoint:
+def _lean(actions: pa.Table, said: dict[str, object]) -> tuple[bytes, bytes]:
     """The same actions without the column that nothing uses, and their schema beside them: no reader has to look for either."""
     if _FOR_SIDECARS in actions.column_names and actions.column(_FOR_SIDECARS).null_count == actions.num_rows:
         actions = actions.drop_columns([_FOR_SIDECARS])
@@ -193,4 +183,4 @@ def _lean(actions: pa.Table, said: dict[str, object]) -> _Checkpoint:
     data = out.getvalue().to_pybytes()
     schema = json.loads(Schema.from_arrow(actions.schema).to_json())
     hint = said | {"sizeInBytes": len(data), "checkpointSchema": schema}
-    return _Checkpoint(data, json.dumps(hint, separators=(",", ":")).encode())
+    return data, json.dumps(hint, separators=(",", ":")).encode()

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 
+from lakewarden.base.threads import at_once
 from lakewarden.delta.commit_log.stamp import CommitStamp
 from lakewarden.delta.partitions import Partition
 from lakewarden.delta.replay.actions import CommitActions, read_commit
@@ -46,6 +47,15 @@ class CommitLog:
         """None where its text is empty."""
         text = self.text(version)
         return read_commit(version, text) if text else None
+
+    def back(self, newest: int, above: int = -1, threads: int = 1) -> Iterator[CommitActions]:
+        """The commits from `newest` down to the one behind `above`, so many read at once. Ends at one whose text is empty."""
+        for first in range(newest, above, -threads):
+            versions = range(first, max(first - threads, above), -1)
+            for version, text in zip(versions, at_once(self.text, versions, threads), strict=True):
+                if not text:
+                    return
+                yield read_commit(version, text)
 
     def is_fenced(self, version: int) -> bool:
         """Whether that commit is a fence; False where it has left the log."""

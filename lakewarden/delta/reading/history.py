@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import islice
@@ -95,16 +95,7 @@ def entries_of(table: ScopeTable, limit: int | None, before_version: int | None 
 
 def entries_below(location: Location, before_version: int, limit: int | None) -> list[HistoryEntry]:
     """Returns the same of the table at `location`, which is not opened: each commit is read by its name."""
-    return [_entry(commit) for commit in islice(_commits(location, before_version - 1), limit)]
-
-
-def _commits(location: Location, newest: int) -> Iterator[CommitActions]:
-    log = CommitLog(open_store(location))
-    for version in range(newest, -1, -1):
-        commit = log.read(version)
-        if commit is None:
-            return
-        yield commit
+    return [_entry(commit) for commit in islice(CommitLog(open_store(location)).back(before_version - 1), limit)]
 
 
 def _entry(commit: CommitActions) -> HistoryEntry:

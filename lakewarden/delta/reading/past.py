@@ -5,12 +5,13 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from itertools import accumulate, takewhile
+from itertools import accumulate
 
 from lakewarden.base.clock import from_millis, to_millis
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.parquet.files import DataFile, NewFile
 from lakewarden.delta.past import AsOf
+from lakewarden.delta.replay.actions import read_commit
 from lakewarden.delta.replay.log_objects import LOG, MOST_COMMIT, commit_name, read_object
 from lakewarden.delta.scope import existing_table
 from lakewarden.delta.table import ScopeTable
@@ -147,7 +148,8 @@ def timeline_about(store: ObjectStore, newest: int, log: DatedLog, moment: datet
 
     def time(version: int) -> int:
         if version not in looked:
-            looked[version] = entry_of(version, read_object(store, commit_name(version), MOST_COMMIT), store.uri, log)
+            commit = read_commit(version, read_object(store, commit_name(version), MOST_COMMIT))
+            looked[version] = entry_of(commit, store.uri, log)
         return looked[version].at
 
     at = to_millis(moment)
@@ -161,8 +163,7 @@ def timeline_about(store: ObjectStore, newest: int, log: DatedLog, moment: datet
     if not _ascend([looked[version] for version in sorted(looked)]):
         return None
     near = versions[max(0, first - 1) : end]
-    back = takewhile(lambda entry: entry.version >= near.start, walk(store, near.stop - 1, at_once, log))
-    entries = tuple(back)[::-1] if near else ()
+    entries = tuple(walk(store, near.stop - 1, at_once, log, above=near.start - 1))[::-1] if near else ()
     return Timeline(entries, newest, log.readable_from(newest), frozenset())
 
 

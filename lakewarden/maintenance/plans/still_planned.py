@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import takewhile
 
 from lakewarden.catalog.report import ScopePlan
 from lakewarden.catalog.target import ScopeTarget
@@ -82,8 +81,7 @@ def commit_of(target: ScopeTarget, planned: ScopePlan, plan_id: str, operation: 
 def _later(table: ScopeTable, planned: ScopePlan) -> Iterator[LogEntry]:
     """The commits above the planned version, newest first; nothing is read where there are none."""
     since = -1 if planned.version is None else planned.version
-    if table.version > since:
-        yield from takewhile(lambda entry: entry.version > since, walk(open_store(table.location), table.version))
+    return walk(open_store(table.location), table.version, above=since)
 
 
 def _is_of(entry: LogEntry, plan_id: str) -> bool:

@@ -140,10 +140,7 @@ def later_commits(target: ScopeTarget, newest: ScopeTable | None, base: LastRead
     entries: list[LogEntry] = []
     if newest is not None:
         above = -1 if base.version is None else base.version
-        for entry in walk(open_store(target.location), newest.version):
-            if entry.version <= above:
-                break
-            entries.append(entry)
+        entries += walk(open_store(target.location), newest.version, above=above)
     deletes = [
         entry.stamp.last_seq or 0
         for entry in entries

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import takewhile
 
 from lakewarden.base.faults import Reach, no_faults
 from lakewarden.catalog.target import ScopeTarget
@@ -246,7 +245,7 @@ class DirectCommit:
     def _is_there(self, since: ScopeTable | None, table: ScopeTable) -> bool:
         """Whether one of the commits since is ours."""
         above = -1 if since is None else since.version
-        entries = takewhile(lambda entry: entry.version > above, walk(open_store(table.location), table.version))
+        entries = walk(open_store(table.location), table.version, above=above)
         # Writes of one job come one after the other, so a commit of it that came since is ours.
         return any(entry.stamp is not None and entry.stamp.job_id == self._by.job_id for entry in entries)
 
