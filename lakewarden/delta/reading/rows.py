@@ -54,7 +54,7 @@ def read_rows(
     if not table.plain:
         return scanned_rows(table, schemas, columns)
     if files := files_to_read(table, bounds, schemas, buckets):
-        return read_files(table, files, schemas, columns, cache)
+        return FileGroup.of(table, files, schemas, columns).read(cache)
     return empty_rows(schemas[-1]) if columns is None else empty_rows(schemas[-1]).select(columns)
 
 
@@ -84,17 +84,6 @@ def read_parts(
         return
     files = files_to_read(table, bounds, schemas)
     yield from (each.read() for each in FileGroup.of(table, files, schemas, columns).singly())
-
-
-def read_files(
-    table: ScopeTable,
-    files: Iterable[DataFile],
-    schemas: tuple[TableSchema, ...],
-    columns: Sequence[str] | None = None,
-    cache: ColumnCache | None = None,
-) -> pa.Table:
-    """The rows of some live files of a plain table, under the newest schema."""
-    return FileGroup.of(table, files, schemas, columns).read(cache)
 
 
 def merged(cold: pa.Table, hot: pa.Table, primary_key: Sequence[str]) -> pa.Table:

@@ -16,7 +16,7 @@ from lakewarden.catalog.model import OBJECT, Catalog, Column, Pipeline, Table
 from lakewarden.catalog.names import check_table
 from lakewarden.catalog.state.ledger import Ledger
 from lakewarden.delta.reading.bounds import Bound
-from lakewarden.delta.reading.rows import read_files
+from lakewarden.delta.reading.file_group import FileGroup
 from lakewarden.delta.scope import open_scope
 from lakewarden.errors import AlreadyExists, InvalidArgument, LakewardenError
 from lakewarden.ingest.pipelines.source import source_of
@@ -187,5 +187,5 @@ def _objects_in(warehouse: Warehouse, catalog: Catalog, table: Table) -> set[str
     opened = open_scope(warehouse.target_of(catalog, table, None))
     if opened is None or table.schema.column(OBJECT) is None:
         return set()
-    rows = read_files(opened, opened.files(), table.schemas, [OBJECT])
+    rows = FileGroup.of(opened, opened.files(), table.schemas, [OBJECT]).read()
     return {str(key) for key in pc.unique(rows.column(OBJECT)).to_pylist()}

@@ -20,7 +20,7 @@ from lakewarden.catalog.report import ScopePlan
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.parquet.files import DataFile, by_place, place_of
 from lakewarden.delta.parquet.reading import open_file
-from lakewarden.delta.reading.rows import read_files
+from lakewarden.delta.reading.file_group import FileGroup
 from lakewarden.delta.scope import open_scope
 from lakewarden.delta.table import ScopeTable
 from lakewarden.maintenance.compact import CompactOptions
@@ -48,7 +48,7 @@ class CompactWork(PartitionWork):
 
     def parts(self, table: ScopeTable, target: ScopeTarget, reach: Reach) -> Iterator[pa.Table]:
         for run in self.runs:
-            rows = read_files(table, run[::-1], target.schemas)
+            rows = FileGroup.of(table, run[::-1], target.schemas).read()
             reach("after-read")
             yield rows
 

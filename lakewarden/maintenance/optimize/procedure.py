@@ -20,7 +20,6 @@ from lakewarden.catalog.report import ScopePlan, ScopeReport, ScopeState
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.parquet.files import DataFile, NewFile
 from lakewarden.delta.reading.file_group import FileGroup
-from lakewarden.delta.reading.rows import read_files
 from lakewarden.delta.scope import open_scope
 from lakewarden.delta.table import ScopeTable
 from lakewarden.delta.timeline import walk
@@ -67,7 +66,7 @@ class OptimizeWork(PartitionWork):
     def parts(self, table: ScopeTable, target: ScopeTarget, reach: Reach) -> Iterator[pa.Table]:
         """Yields one bin after the other, so that no more than its rows are in memory."""
         for packed in self.bins:
-            yield from cut(read_files(table, packed, target.schemas), self.zorder, packed, target)
+            yield from cut(FileGroup.of(table, packed, target.schemas).read(), self.zorder, packed, target)
 
     def written(self, table: ScopeTable, target: ScopeTarget, clock: Clock, new_id: NewId, reach: Reach) -> tuple[NewFile, ...]:
         """Writes the bins side by side, where it has an engine for it."""

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from lakewarden.delta.commit_log.kept_versions import NAME, verified
 from lakewarden.delta.commit_log.stamp import CommitStamp
-from lakewarden.delta.reading.rows import read_files
+from lakewarden.delta.reading.file_group import FileGroup
 from lakewarden.delta.table import ScopeTable
 from lakewarden.log.garbled_chunks import garbled_of
 from lakewarden.log.logs import reader_of
@@ -153,7 +153,7 @@ def _visible(task: RepairTask, look: RepairLook) -> pa.Array[Any]:
     if look.newest is None:
         return pa.array([], pa.int64())
     there = [file for file in look.newest.files() if file not in look.lost]
-    return read_files(look.newest, there, task.target.schemas, [SEQ]).column(SEQ).combine_chunks()
+    return FileGroup.of(look.newest, there, task.target.schemas, [SEQ]).read().column(SEQ).combine_chunks()
 
 
 def _expected(task: RepairTask, look: RepairLook) -> int | None:

@@ -14,7 +14,7 @@ from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.parquet.files import DataFile, NewFile, compact_name
 from lakewarden.delta.parquet.schema import version_of
 from lakewarden.delta.partitions import directory
-from lakewarden.delta.reading.rows import read_files
+from lakewarden.delta.reading.file_group import FileGroup
 from lakewarden.delta.replay.paths import check_inside
 from lakewarden.delta.table import ScopeTable
 from lakewarden.delta.timeline import Timeline
@@ -95,7 +95,7 @@ def written_again(plan: ScopeWork, source: ScopeTable, clock: Clock, new_id: New
     Raises:
         TooLate: the plan is too old.
     """
-    parts = (read_files(source, [file], plan.target.schemas) for file in source.files())
+    parts = (FileGroup.of(source, [file], plan.target.schemas).read() for file in source.files())
     return write_outputs(plan, plan.target, parts, clock, new_id)
 
 

@@ -10,7 +10,7 @@ from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.commit_log.commits import Between
 from lakewarden.delta.parquet.files import DELETED, ChangeFile, DataFile, NewFile
 from lakewarden.delta.partitions import Partition
-from lakewarden.delta.reading.rows import read_files
+from lakewarden.delta.reading.file_group import FileGroup
 from lakewarden.delta.scope import has_feed
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import ConstraintViolation
@@ -115,7 +115,7 @@ def carried(table: ScopeTable, target: ScopeTarget, draft: Draft, outputs: Outpu
     table.check_plain()
     gone = {file.path for file in draft.removes}
     left = [file for file in table.files() if file.path not in gone]
-    kept = (read_files(table, [file], target.schemas) for file in left)
+    kept = (FileGroup.of(table, [file], target.schemas).read() for file in left)
     adds = [file for rows in kept if rows.num_rows for file in outputs.write(rows)]
     copied = draft.copied + sum(file.rows for file in adds)
     # With copies among the new files, adds and removes do not say any more what came and went.
@@ -127,5 +127,5 @@ def _gone(table: ScopeTable, target: ScopeTarget, files: Sequence[DataFile], out
     """For readers of a change data feed: the rows of files that go, of which nothing stays."""
     if not has_feed(table, target):
         return ()
-    rows = (read_files(table, [file], target.schemas) for file in files)
+    rows = (FileGroup.of(table, [file], target.schemas).read() for file in files)
     return tuple(made for some in rows for made in outputs.changed(some, DELETED))

@@ -9,7 +9,7 @@ from lakewarden.delta.commit_log.actions import CommitChange
 from lakewarden.delta.commit_log.stamp import CommitStamp
 from lakewarden.delta.commit_log.version import Snapshot
 from lakewarden.delta.parquet.files import write_files
-from lakewarden.delta.reading.rows import read_files
+from lakewarden.delta.reading.file_group import FileGroup
 from lakewarden.maintenance.rewrite import Rewrite, land
 from lakewarden.storage.steps import alone
 from tests.delta.scopes import at, paths, people, rows_of, table_of, target
@@ -20,7 +20,7 @@ def test_a_commit_whose_answer_was_lost_is_found_and_not_discarded(tmp_path: Pat
     scope = target(tmp_path / "t")
     batches(scope, 3)
     table = table_of(scope)
-    (output,) = write_files(scope, read_files(table, table.files(), scope.schemas), lambda: "compact-1.parquet")
+    (output,) = write_files(scope, FileGroup.of(table, table.files(), scope.schemas).read(), lambda: "compact-1.parquet")
     rewrite = Rewrite(scope, table, table.files(), (output,), CommitStamp("CO-1", "COMPACT"), later()())
     change = CommitChange(rewrite.stamp, adds=(output,), removes=table.files(), data_change=False)
     alone(table.commit(change, schemas=scope.schemas, **at()))
