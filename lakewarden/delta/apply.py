@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 
-import numpy as np
 import pyarrow as pa
 
 from lakewarden.base.clock import NewId
@@ -28,7 +27,6 @@ from lakewarden.delta.manifest import refresh_manifest, write_manifest
 from lakewarden.delta.parquet.files import ChangeFile, DataFile, NewFile, batch_name, write_changes, write_files
 from lakewarden.delta.parquet.schema import SEQ
 from lakewarden.delta.partitions import Partition
-from lakewarden.delta.reading.keys import Numbers
 from lakewarden.delta.scope import has_feed, open_place, open_scope, properties_to_set
 from lakewarden.delta.table import check_whole
 from lakewarden.errors import Conflict, ConstraintViolation, Unsupported
@@ -166,26 +164,25 @@ class ColdApply:
         with ExitStack() as undo:
             undo.callback(lambda: open_store(self._target.location).delete(file.path for file in files))
             parts = at_once(partial(self._part, changes, files, end), changes.partitions, AT_ONCE)
-            images = self._images(changes, parts)
+            effects = [effect for _, effect in parts]
+            images = self._images(changes, effects)
             undo.pop_all()
-        counts = changes.counted(sum(part.added for part in parts), [part.hits for part in parts])
-        replaced = tuple(file for part in parts for file in part.replaced)
-        made = tuple(file for part in parts for file in part.files)
+        replaced = tuple(file for effect in effects for file in effect.replaced)
+        made = tuple(file for some, _ in parts for file in some)
         total = sum(file.rows for file in made)
-        return WrittenFiles(made, replaced, *counts, total, *_first_and_last(rows), rows.num_rows, images)
+        return WrittenFiles(made, replaced, *changes.counted(effects), total, *_first_and_last(rows), rows.num_rows, images)
 
-    def _images(self, changes: BatchChanges, parts: Sequence[_Part]) -> tuple[ChangeFile, ...]:
+    def _images(self, changes: BatchChanges, effects: Sequence[PartitionChange]) -> tuple[ChangeFile, ...]:
         """Where only files were added, their rows are the changes."""
-        if not self.feeds or not any(part.replaced for part in parts):
+        if not self.feeds or not any(effect.replaced for effect in effects):
             return ()
-        rows = changes.images([part.hits for part in parts], [part.before for part in parts])
-        return tuple(write_changes(self._target, rows, self._new_id))
+        return tuple(write_changes(self._target, changes.images(effects), self._new_id))
 
-    def _part(self, changes: BatchChanges, files: list[NewFile], end: int, partition: Partition) -> _Part:
-        """Writes the files of one partition. `files` gets each at once."""
+    def _part(
+        self, changes: BatchChanges, files: list[NewFile], end: int, partition: Partition
+    ) -> tuple[list[NewFile], PartitionChange]:
+        """Writes the files of one partition, and returns the effect on it without the rows. `files` gets each at once."""
         change = changes.of(partition)
-        if change is None:
-            return _Part((), (), 0, np.zeros(0, np.int64), changes.coming.slice(0, 0))
         self._reach("after-read")
         # before rows are written there again
         check_held(f"the flush of {self._target.scope}", self._by.since, self._by.clock())
@@ -195,7 +192,7 @@ class ColdApply:
             some = write_files(self._target, rows, partial(batch_name, number, self._new_id), end)
             made += some
             files += some
-        return _Part(tuple(made), change.replaced, change.added, change.hits, change.before)
+        return made, replace(change, rows=changes.coming.slice(0, 0))
 
     def commit_written(self, written: WrittenFiles, end: int, metadata: Sequence[str] = ()) -> Steps[None]:
         """Commits files that were written before, with the watermark `end`. Raises as `commit`.
@@ -271,17 +268,6 @@ def _first_and_last(rows: pa.Table) -> tuple[int | None, int | None]:
     """Of rows from the log, which ascend by `_seq`."""
     seqs = rows.column(SEQ)
     return (seqs[0].as_py(), seqs[-1].as_py()) if len(seqs) else (None, None)
-
-
-@dataclass(frozen=True)
-class _Part:
-    """A partition whose files are written, as `PartitionChange`."""
-
-    files: tuple[NewFile, ...]
-    replaced: tuple[DataFile, ...]
-    added: int
-    hits: Numbers
-    before: pa.Table
 
 
 def _file_rows(change: PartitionChange, target: ScopeTarget) -> list[pa.Table]:

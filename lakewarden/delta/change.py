@@ -71,29 +71,29 @@ class BatchChanges:
     """The effect of a batch, partition by partition."""
 
     partitions: tuple[Partition, ...]
-    of: Callable[[Partition], PartitionChange | None]
-    """Computes the effect on one of them, None where there is none. Several may be computed at once."""
+    of: Callable[[Partition], PartitionChange]
+    """Computes the effect on one of them. Several may be computed at once."""
     upserts: Flags
     """Of each key of the batch, whether its newest row is one; the others are deletes."""
     coming: pa.Table
     """The newest rows of the keys that are upserts, in their order."""
 
-    def images(self, hits: Sequence[Numbers], before: Sequence[pa.Table]) -> pa.Table:
-        """How rows change, from `hits` and `before` of all partitions: with `_change_type`, as Delta's feed has it."""
-        hit = np.concatenate(hits)
+    def images(self, parts: Sequence[PartitionChange]) -> pa.Table:
+        """How rows change, from the effects on all partitions: with `_change_type`, as Delta's feed has it."""
+        hit = np.concatenate([part.hits for part in parts])
         known = np.zeros(len(self.upserts), np.bool_)
         known[hit] = True
-        old = with_type(pa.concat_tables(before), _words(self.upserts[hit], PREIMAGE, DELETED))
+        old = with_type(pa.concat_tables([part.before for part in parts]), _words(self.upserts[hit], PREIMAGE, DELETED))
         new = with_type(self.coming, _words(known[self.upserts], POSTIMAGE, INSERT))
         return pa.concat_tables([old, new.select(old.column_names).cast(old.schema)])
 
-    def counted(self, added: int, hits: Sequence[Numbers]) -> tuple[int, int, int]:
-        """The numbers of rows that are inserted, updated and deleted, from `added` and `hits` of all partitions.
+    def counted(self, parts: Sequence[PartitionChange]) -> tuple[int, int, int]:
+        """The numbers of rows that are inserted, updated and deleted, from the effects on all partitions.
 
         A row that moves to another partition is a hit in one and added in the other, so it is updated.
         """
-        hit = np.unique(np.concatenate([*hits, np.zeros(0, np.int64)]))
-        updated = int(np.count_nonzero(self.upserts[hit]))
+        hit = np.unique(np.concatenate([_NO_NUMBERS, *(part.hits for part in parts)]))
+        updated, added = int(np.count_nonzero(self.upserts[hit])), sum(part.added for part in parts)
         return added - updated, updated, len(hit) - updated
 
 
@@ -136,13 +136,11 @@ def _replacing(
     added = upserts(hot.rows).select(rows_schema(target.schema).names)
     coming = dict(divided(added, target.schema.partition_by))
 
-    def of(partition: Partition) -> PartitionChange | None:
+    def of(partition: Partition) -> PartitionChange:
         keys = batch.within(partition)
         splits = (split(keys) for split in there.get(partition, ()))
         parts = [part for part in splits if len(part.hits) or every]
         rows = coming.get(partition, added.slice(0, 0))
-        if not (parts or len(rows) or not partition):
-            return None
         return PartitionChange(
             replaced=tuple(part.file for part in parts),
             rows=pa.concat_tables([*(part.survivors for part in parts), rows]),
