@@ -20,15 +20,13 @@ from lakewarden.delta.commit_log.actions import CommitChange
 from lakewarden.delta.commit_log.commits import CommitLog, is_fence
 from lakewarden.delta.commit_log.committing import Committer, TooLate, check_held, transactions_of
 from lakewarden.delta.commit_log.stamp import CommitStamp
-from lakewarden.delta.commit_log.version import Snapshot, first_snapshot
-from lakewarden.delta.lifecycle.create import create_table
-from lakewarden.delta.lifecycle.freezing import check_not_frozen
+from lakewarden.delta.commit_log.version import Snapshot
+from lakewarden.delta.lifecycle.states import commit_rows, open_for_rows
 from lakewarden.delta.manifest import refresh_manifest, write_manifest
 from lakewarden.delta.parquet.files import ChangeFile, DataFile, NewFile, batch_name, write_changes, write_files
 from lakewarden.delta.parquet.schema import SEQ
 from lakewarden.delta.partitions import Partition
-from lakewarden.delta.scope import has_feed, open_place, open_scope, properties_to_set
-from lakewarden.delta.table import check_whole
+from lakewarden.delta.scope import has_feed, open_place
 from lakewarden.errors import Conflict, ConstraintViolation, Unsupported
 from lakewarden.log.chunk import bare, taken
 from lakewarden.log.position import NOTHING
@@ -105,13 +103,7 @@ class ColdApply:
         self._new_id = new_id
         self._reach = reach
         self._large_bytes = large_bytes
-        self.table = open_scope(target, newest=newest)
-        check_not_frozen(self.table, target)
-        check_whole(self.table, target.location)
-        if self.table is not None and self.table.is_swept:
-            raise Conflict(f"the remains of an earlier table at {target.location} are being removed; try again")
-        if self.table is not None:
-            self.table.check_takes_rows(target.schema)
+        self.table = open_for_rows(target, newest=newest)
         self.applied: CommitResult | None = None
 
     def watermark(self) -> int | None:
@@ -238,30 +230,16 @@ class ColdApply:
             store.delete(written.paths)
 
     def _commit(self, written: WrittenFiles, stamp: CommitStamp, end: int, batch: int | None, now: datetime) -> Steps[Snapshot]:
-        since, new_id, reach = self._by.since, self._new_id, self._reach
-        transactions = transactions_of((self._target.app_id, end), batch)
-        if self.table is None:
-            first = CommitChange(stamp, transactions, adds=written.files)
-            made = yield from create_table(self._target, first, since=since, now=now, new_id=new_id, reach=reach)
-            return first_snapshot(made, self._target.app_id)
         change = CommitChange(
             stamp,
-            transactions,
+            transactions_of((self._target.app_id, end), batch),
             adds=written.files,
             removes=written.replaced,
             changes=written.changes,
             data_change=written.data_change or not self.feeds,
         )
-        made = yield from self.table.commit(
-            change,
-            since=since,
-            now=now,
-            schemas=self._target.schemas,
-            properties=properties_to_set(self.table, self._target),
-            new_id=new_id,
-            reach=reach,
-        )
-        return self.table.snapshot(self._target.app_id).after(made)
+        since, new_id, reach = self._by.since, self._new_id, self._reach
+        return (yield from commit_rows(self.table, self._target, change, since=since, now=now, new_id=new_id, reach=reach))
 
 
 def _first_and_last(rows: pa.Table) -> tuple[int | None, int | None]:

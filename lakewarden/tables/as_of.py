@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.commit_log.stamp import DROP, ERASE, RESTORE, SWEEP, CommitStamp
-from lakewarden.delta.lifecycle.freezing import is_frozen
+from lakewarden.delta.lifecycle.states import is_frozen
 from lakewarden.delta.reading.bounds import key_bounds
 from lakewarden.delta.reading.keys import Keys
 from lakewarden.delta.reading.rows import empty_rows, merged, read_keyed, read_rows

@@ -17,7 +17,7 @@ from lakewarden.base.clock import Clock
 from lakewarden.catalog.operations import Operation
 from lakewarden.catalog.report import Fault, ScopeReport
 from lakewarden.catalog.target import ScopeTarget
-from lakewarden.delta.lifecycle.freezing import check_not_frozen
+from lakewarden.delta.lifecycle.states import check_not_frozen
 from lakewarden.delta.scope import open_place
 from lakewarden.errors import Conflict, LakewardenError, Transient
 from lakewarden.storage.meter import count_for

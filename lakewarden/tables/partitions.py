@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from lakewarden.catalog.target import ScopeTarget
-from lakewarden.delta.lifecycle.freezing import is_frozen
+from lakewarden.delta.lifecycle.states import is_frozen
 from lakewarden.delta.parquet.files import DataFile, by_partition
 from lakewarden.delta.reading.bounds import files_to_read
 from lakewarden.delta.reading.column_cache import ColdCache

@@ -18,7 +18,7 @@ from typing import TypeVar
 
 from lakewarden.base.clock import NewId
 from lakewarden.catalog.target import ScopeTarget
-from lakewarden.delta.lifecycle.freezing import check_not_frozen
+from lakewarden.delta.lifecycle.states import check_not_frozen
 from lakewarden.delta.reading.past import timeline_of
 from lakewarden.delta.scope import existing_table
 from lakewarden.errors import AlreadyExists, BeingErased, Corrupt, InvalidArgument, NotFound

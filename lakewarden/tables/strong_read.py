@@ -13,7 +13,7 @@ from lakewarden.base.attempts import Attempts
 from lakewarden.base.connection import Location
 from lakewarden.catalog.model import TableSchema
 from lakewarden.catalog.target import ScopeTarget
-from lakewarden.delta.lifecycle.freezing import is_frozen
+from lakewarden.delta.lifecycle.states import is_frozen
 from lakewarden.delta.past import AsOf
 from lakewarden.delta.reading.bounds import Bound, rows_within
 from lakewarden.delta.reading.column_cache import ColdCache

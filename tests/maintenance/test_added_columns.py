@@ -13,7 +13,7 @@ from deltalake import DeltaTable
 from lakewarden import Column, Lakehouse
 from lakewarden.catalog.evolution import AddColumn, DropColumn, RenameColumn
 from lakewarden.catalog.model import TableSchema
-from lakewarden.delta.lifecycle.beginning import begin_table
+from lakewarden.delta.lifecycle.states import begin_table
 from lakewarden.maintenance.restore import RestoreOptions
 from lakewarden.maintenance.restore.scope import plan_restore
 from lakewarden.sql.results import ResultRows

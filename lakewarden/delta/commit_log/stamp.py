@@ -17,7 +17,7 @@ _METADATA = "metadata"
 _FORMAT = 1
 _encoded = msgspec.json.Encoder(order="deterministic").encode
 MOVE = "MOVE"
-"""Operation of the commits that freeze a scope and let it go again (delta/lifecycle/freezing.py)."""
+"""Operation of the commits that freeze a scope and let it go again (delta/lifecycle/states.py)."""
 DROP = "DROP"
 ERASE = "ERASE"
 """Operations of the commits that are fences (delta/lifecycle/fence.py)."""

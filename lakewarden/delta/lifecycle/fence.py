@@ -17,7 +17,7 @@ from lakewarden.delta.commit_log.committing import Committer, TooLate, check_hel
 from lakewarden.delta.commit_log.damage import leads_nowhere
 from lakewarden.delta.commit_log.publish import Still, version_of_unnamed
 from lakewarden.delta.commit_log.stamp import DROP, ERASE, CommitStamp
-from lakewarden.delta.lifecycle.create import create_table
+from lakewarden.delta.lifecycle.states import create_table
 from lakewarden.delta.replay.log_objects import LAST_CHECKPOINT, LOG, LogFiles, LogObjects, leading_version
 from lakewarden.delta.scope import begun_anew, open_place
 from lakewarden.delta.table import ScopeTable, check_whole

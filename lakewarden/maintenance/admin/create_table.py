@@ -14,7 +14,7 @@ from lakewarden.catalog.model import Catalog, Column, Table, TableType
 from lakewarden.catalog.options import check_type, parse_options
 from lakewarden.catalog.schema import declare
 from lakewarden.delta.commit_log.committing import Committer
-from lakewarden.delta.lifecycle.beginning import begin_table
+from lakewarden.delta.lifecycle.states import begin_table
 from lakewarden.delta.table import ScopeTable
 from lakewarden.storage.steps import alone
 from lakewarden.tables.warehouse import Warehouse

@@ -14,7 +14,7 @@ from lakewarden.catalog.options import parse_options
 from lakewarden.catalog.schema import declare
 from lakewarden.catalog.state.founding import INDEXED_FORMAT
 from lakewarden.catalog.target import ScopeTarget
-from lakewarden.delta.lifecycle.beginning import has_begun
+from lakewarden.delta.lifecycle.states import has_begun
 from lakewarden.delta.scope import open_place, open_scope
 from lakewarden.errors import AlreadyExists, InvalidArgument, Unsupported
 from lakewarden.log.position import NOTHING

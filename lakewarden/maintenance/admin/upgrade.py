@@ -22,7 +22,7 @@ from lakewarden.catalog.state.floor import floor_at
 from lakewarden.catalog.state.floor_entries import NO_TABLE, FloorLocation, KnownState
 from lakewarden.catalog.state.founding import FILE, NEWEST_FORMAT, Identity
 from lakewarden.catalog.target import ScopeTarget
-from lakewarden.delta.lifecycle.freezing import frozen_version, is_frozen
+from lakewarden.delta.lifecycle.states import frozen_version, is_frozen
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import Corrupt, StorageUnavailable
 from lakewarden.log.logs import Logs

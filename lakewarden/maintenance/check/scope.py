@@ -17,7 +17,7 @@ from lakewarden.delta.commit_log.actions import TableHead
 from lakewarden.delta.commit_log.committing import DIRECT_APP
 from lakewarden.delta.commit_log.damage import damage_of
 from lakewarden.delta.examination.second_opinion import second_opinion
-from lakewarden.delta.lifecycle.freezing import is_frozen
+from lakewarden.delta.lifecycle.states import is_frozen
 from lakewarden.delta.reading.file_group import FileGroup
 from lakewarden.delta.reading.rows import read_rows
 from lakewarden.delta.row_rules import rules_of

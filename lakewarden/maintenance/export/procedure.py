@@ -16,7 +16,7 @@ from lakewarden.catalog.model import Catalog, Table
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.catalog.state.exports import ExportRecord
 from lakewarden.delta.lifecycle.copying import CopiedFile, copy_table
-from lakewarden.delta.lifecycle.freezing import check_not_frozen
+from lakewarden.delta.lifecycle.states import check_not_frozen
 from lakewarden.delta.scope import open_scope
 from lakewarden.errors import BeingErased, InUse, InvalidArgument, StorageRefused
 from lakewarden.maintenance.erase.verification import check_known, tables_of_users

@@ -16,7 +16,7 @@ from lakewarden.catalog.report import Outcome, Remains, ScopeReport, ScopeState
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.commit_log.commits import CommitLog
 from lakewarden.delta.commit_log.committing import check_held
-from lakewarden.delta.lifecycle.freezing import check_not_frozen
+from lakewarden.delta.lifecycle.states import check_not_frozen
 from lakewarden.delta.table import ScopeTable, check_whole
 from lakewarden.errors import Conflict
 from lakewarden.maintenance.plans.value import plan_of

@@ -24,7 +24,7 @@ from lakewarden.delta.commit_log.actions import CommitChange
 from lakewarden.delta.commit_log.committing import transactions_of
 from lakewarden.delta.commit_log.stamp import CommitStamp
 from lakewarden.delta.failures import delta_errors
-from lakewarden.delta.lifecycle.create import create_table
+from lakewarden.delta.lifecycle.states import create_table
 from lakewarden.delta.manifest import refresh_manifest
 from lakewarden.delta.parquet.files import NewFile, batch_name, write_files
 from lakewarden.delta.partitions import divided

@@ -19,7 +19,7 @@ from lakewarden.catalog.state.job import new_job_id
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.commit_log.actions import CommitChange
 from lakewarden.delta.commit_log.stamp import CommitStamp
-from lakewarden.delta.lifecycle.freezing import check_not_frozen
+from lakewarden.delta.lifecycle.states import check_not_frozen
 from lakewarden.delta.manifest import write_manifest
 from lakewarden.delta.partitions import Partition, divided
 from lakewarden.delta.scope import open_scope

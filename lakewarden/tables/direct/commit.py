@@ -15,14 +15,13 @@ from lakewarden.delta.commit_log.actions import CommitChange
 from lakewarden.delta.commit_log.commits import between
 from lakewarden.delta.commit_log.committing import DIRECT_APP, Committer, TooLate, transactions_of
 from lakewarden.delta.commit_log.stamp import SILENT, CommitStamp
-from lakewarden.delta.commit_log.version import Snapshot, first_snapshot
-from lakewarden.delta.lifecycle.create import create_table
-from lakewarden.delta.lifecycle.freezing import check_not_frozen
+from lakewarden.delta.commit_log.version import Snapshot
+from lakewarden.delta.lifecycle.states import commit_rows, open_for_rows
 from lakewarden.delta.manifest import write_manifest
 from lakewarden.delta.parquet.files import INSERT, NewFile
 from lakewarden.delta.reading.file_group import FileGroup
-from lakewarden.delta.scope import has_feed, open_scope, properties_to_set
-from lakewarden.delta.table import ScopeTable, check_whole
+from lakewarden.delta.scope import has_feed
+from lakewarden.delta.table import ScopeTable
 from lakewarden.delta.timeline import walk
 from lakewarden.errors import Conflict, ConstraintViolation
 from lakewarden.storage.open import open_store
@@ -202,13 +201,7 @@ class DirectCommit:
         return replace(draft, changes=(*draft.changes, *inserts))
 
     def _open(self) -> ScopeTable | None:
-        table = open_scope(self._target)
-        check_not_frozen(table, self._target)
-        check_whole(table, self._target.location)
-        if table is not None and table.is_swept:
-            raise Conflict(f"the remains of an earlier table at {self._target.location} are being removed; try again")
-        if table is not None:
-            table.check_takes_rows(self._target.schema)
+        table = open_for_rows(self._target)
         # Behind the open: a drop or a move that this look does not see begins later, and its own commit makes ours lose.
         self._still()
         return table
@@ -259,29 +252,17 @@ class DirectCommit:
         position = self._numbers.position
         once = None if self._once is None else (self._once.app, self._once.version)
         self._reach("direct:committing")
-        if table is None:
-            first = CommitChange(stamp, transactions_of(once, direct=position), adds=adds)
-            made = yield from create_table(target, first, since=self._by.since, now=now, reach=self._reach)
-            snapshot = first_snapshot(made, target.app_id)
-        else:
+        if table is not None:
             position = max(position, table.watermark(DIRECT_APP) or 0)  # who took a position earlier may commit later
-            change = CommitChange(
-                stamp,
-                transactions_of(once, direct=position),
-                adds=adds,
-                removes=draft.removes,
-                changes=draft.changes,
-                data_change=bool(given or draft.updated or draft.deleted) or not has_feed(table, target),
-            )
-            made = yield from table.commit(
-                change,
-                since=self._by.since,
-                now=now,
-                schemas=target.schemas,
-                properties=properties_to_set(table, target),
-                reach=self._reach,
-            )
-            snapshot = table.snapshot(target.app_id).after(made)
+        change = CommitChange(
+            stamp,
+            transactions_of(once, direct=position),
+            adds=adds,
+            removes=draft.removes,
+            changes=draft.changes,
+            data_change=bool(given or draft.updated or draft.deleted) or not has_feed(table, target),
+        )
+        snapshot = yield from commit_rows(table, target, change, since=self._by.since, now=now, reach=self._reach)
         self._reach("direct:committed")
         # A crash before it leaves an older one, and what is kept is compared before it is used
         # (docs/decisions/0033-snapshots-without-opening.md).

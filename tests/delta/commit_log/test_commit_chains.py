@@ -17,7 +17,7 @@ from lakewarden.delta import table
 from lakewarden.delta.commit_log import checkpoint, kept_versions
 from lakewarden.delta.commit_log.checkpoint import write_checkpoint
 from lakewarden.delta.commit_log.commit_chains import CommitChains
-from lakewarden.delta.lifecycle import create
+from lakewarden.delta.lifecycle import states
 from lakewarden.delta.replay.log_objects import LAST_CHECKPOINT, checkpoint_name, commit_name
 from lakewarden.storage.meter import metered
 from lakewarden.storage.open import open_store
@@ -38,7 +38,7 @@ class Processes:
         self._chains = {name: CommitChains() for name in "ab"}
 
     def __call__(self, name: str) -> None:
-        for module in (create, table, checkpoint, kept_versions):
+        for module in (states, table, checkpoint, kept_versions):
             self._monkeypatch.setattr(module, "CHAINS", self._chains[name])
 
 

@@ -14,7 +14,7 @@ from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.commit_log.actions import CommitChange
 from lakewarden.delta.commit_log.committing import TooLate
 from lakewarden.delta.commit_log.stamp import CommitStamp
-from lakewarden.delta.lifecycle.create import create_table
+from lakewarden.delta.lifecycle.states import create_table
 from lakewarden.delta.table import ScopeTable
 from lakewarden.storage.steps import alone
 from tests.delta.scopes import PEOPLE, at, flush, people, target

@@ -36,7 +36,7 @@ from lakewarden.catalog.state.job_log import AlreadyActive
 from lakewarden.catalog.state.scope_registry import ScopeRegistry
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.lifecycle import moving
-from lakewarden.delta.lifecycle.freezing import freeze, is_frozen
+from lakewarden.delta.lifecycle.states import freeze, is_frozen
 from lakewarden.delta.reading import rows
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import Conflict, InUse, InvalidArgument, LakewardenError, NotFound, Transient, Unsupported

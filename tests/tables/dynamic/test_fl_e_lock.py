@@ -15,7 +15,7 @@ from lakewarden.base.scope import TableName
 from lakewarden.base.setting_sections import LockSettings
 from lakewarden.catalog.locks import CatalogLock, LockFactory, ObjectTurns
 from lakewarden.catalog.store import CatalogStore
-from lakewarden.delta.lifecycle.beginning import begin_table
+from lakewarden.delta.lifecycle.states import begin_table
 from lakewarden.errors import Conflict, FailedPrecondition, Unsupported
 from lakewarden.maintenance.admin import create_table
 from lakewarden.sql.results import Result
