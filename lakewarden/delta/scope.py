@@ -16,9 +16,8 @@ from lakewarden.catalog.state.floor_entries import FloorLocation, KnownState
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.commit_log.actions import CHANGE_DATA_FEED
 from lakewarden.delta.commit_log.kept_versions import kept_snapshot
-from lakewarden.delta.commit_log.known_rules import KNOWN_RULES
 from lakewarden.delta.commit_log.stamp import CommitStamp
-from lakewarden.delta.row_rules import rules_of
+from lakewarden.delta.row_rules import KNOWN_RULES, rules_of
 from lakewarden.delta.table import ScopeTable
 from lakewarden.delta.timeline import walk
 from lakewarden.errors import Conflict, Corrupt

@@ -17,9 +17,8 @@ from pyspark.sql import functions as F  # noqa: N812  # its name everywhere
 
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.parquet.files import NewFile, scope_keys
-from lakewarden.delta.parquet.fitting import field_id
 from lakewarden.delta.parquet.reading import spark_file
-from lakewarden.delta.parquet.schema import SEQ, file_schema
+from lakewarden.delta.parquet.schema import SEQ, field_id, file_schema
 from lakewarden.spark import s3a
 from lakewarden.storage.open import open_store
 

@@ -14,7 +14,7 @@ from lakewarden.base.any_year import DAY_MICROS
 from lakewarden.base.clock import Clock, NewId
 from lakewarden.catalog.column_values import INTEGER_BITS, check_json
 from lakewarden.catalog.model import SchemaColumn, Table, TableSchema
-from lakewarden.delta.commit_log.known_rules import KNOWN_RULES
+from lakewarden.delta.row_rules import KNOWN_RULES
 from lakewarden.errors import InvalidArgument, Unsupported
 from lakewarden.log.record import DELETE, UPSERT, Batch, LogBatch, PlainRow, log_batch
 from lakewarden.storage.paths import check_user

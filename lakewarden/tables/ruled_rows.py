@@ -8,8 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakewarden.delta.commit_log.known_rules import RuledTable
-from lakewarden.delta.row_rules import check_known
+from lakewarden.delta.row_rules import RuledTable, check_known
 from lakewarden.delta.scope import open_scope
 from lakewarden.errors import ConstraintViolation
 

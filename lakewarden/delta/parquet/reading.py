@@ -25,8 +25,7 @@ from lakewarden.delta.parquet.files import (
     columns_sum,
     new_file,
 )
-from lakewarden.delta.parquet.fitting import constant, field_id, fitted
-from lakewarden.delta.parquet.schema import SEQ, file_schema
+from lakewarden.delta.parquet.schema import SEQ, constant, field_id, file_schema, fitted
 from lakewarden.delta.parquet.stats import of_file
 from lakewarden.delta.partitions import NO_PARTITION, Partition
 from lakewarden.delta.replay.paths import check_inside
@@ -160,7 +159,7 @@ class OpenDataFile:
         return found.equals(wanted, check_metadata=True) and self.footer.schema_version is not None
 
     def columns(self, names: Sequence[str], column_ids: Mapping[str, int], *, use_threads: bool = False) -> pa.Table:
-        """Columns as they stand in the file; those of its partition as `fitting.constant` makes them."""
+        """Columns as they stand in the file; those of its partition as `schema.constant` makes them."""
         constants = {_constant_name(id_): text for id_, text in self._constants(column_ids).items()}
         stored = self._stored([name for name in names if name not in constants], use_threads=use_threads)
         if stored.num_columns == len(names):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from lakewarden.base.recent import Recent
-from lakewarden.delta.parquet.fitting import field_id, fitted
+from lakewarden.delta.parquet.schema import field_id, fitted
 
 if TYPE_CHECKING:
     from lakewarden.base.connection import Location

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from lakewarden.catalog.model import TableSchema
 from lakewarden.delta.parquet.files import DataFile
-from lakewarden.delta.parquet.fitting import fitted
-from lakewarden.delta.parquet.schema import rows_schema
+from lakewarden.delta.parquet.schema import fitted, rows_schema
 from lakewarden.delta.reading.bounds import Bound, files_to_read
 from lakewarden.delta.reading.column_cache import ColumnCache
 from lakewarden.delta.reading.file_group import FileGroup, wanted_schema

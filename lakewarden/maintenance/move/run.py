@@ -22,8 +22,8 @@ from lakewarden.catalog.model import Catalog, Lease, Table
 from lakewarden.catalog.report import ScopeReport, ScopeState
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.commit_log.committing import Committer
+from lakewarden.delta.lifecycle.copying import CopiedFiles, copy_data, copy_frozen
 from lakewarden.delta.lifecycle.fence import fence
-from lakewarden.delta.lifecycle.moving import CopiedFiles, copy_data, copy_frozen
 from lakewarden.delta.lifecycle.states import freeze, frozen_version, is_frozen, thaw
 from lakewarden.delta.manifest import refresh_manifest
 from lakewarden.delta.replay.log_objects import LOG

@@ -35,7 +35,7 @@ from lakewarden.catalog.state.erasures import Erasure
 from lakewarden.catalog.state.job_log import AlreadyActive
 from lakewarden.catalog.state.scope_registry import ScopeRegistry
 from lakewarden.catalog.target import ScopeTarget
-from lakewarden.delta.lifecycle import moving
+from lakewarden.delta.lifecycle import copying
 from lakewarden.delta.lifecycle.states import freeze, is_frozen
 from lakewarden.delta.reading import rows
 from lakewarden.delta.table import ScopeTable
@@ -753,7 +753,7 @@ def test_a_mover_that_slept_through_anothers_whole_move_loses_and_doubles_nothin
     lake: Lakehouse, work: Callable[[MoveTask, Reach], Steps[ScopeReport]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It wakes when the table was flushed, rewritten and vacuumed at its new place."""
-    monkeypatch.setattr(moving, "at_once", partial(at_once, threads=1))
+    monkeypatch.setattr(copying, "at_once", partial(at_once, threads=1))
     sleeper = _asleep(lake, work, [])
     assert all(report.fault is None for report in lake.move(NOTES, "cold"))
     lake.flush(NOTES)
@@ -768,7 +768,7 @@ def test_a_mover_that_slept_through_anothers_whole_move_loses_and_doubles_nothin
 def test_a_mover_that_slept_until_the_user_was_erased_leaves_nothing(
     lake: Lakehouse, work: Callable[[MoveTask, Reach], Steps[ScopeReport]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(moving, "at_once", partial(at_once, threads=1))
+    monkeypatch.setattr(copying, "at_once", partial(at_once, threads=1))
     reports: list[ScopeReport] = []
     sleeper = _asleep(lake, work, reports)
     lake.move(NOTES, "cold")
@@ -822,7 +822,7 @@ class _Crowd:
 def test_files_of_a_scope_are_copied_at_once_as_far_as_memory_goes(lake: Lakehouse, monkeypatch: pytest.MonkeyPatch) -> None:
     several, single = _Crowd(threading.Barrier(2)), _Crowd()
     assert alone(copy_scope(_task(lake, "ann"), several)).fault is None
-    monkeypatch.setattr(moving, "_IN_HAND", 1)
-    monkeypatch.setattr(moving, "_PART", 100)
+    monkeypatch.setattr(copying, "_IN_HAND", 1)
+    monkeypatch.setattr(copying, "_PART", 100)
     report = alone(copy_scope(_task(lake, "bob"), single))
     assert (report.fault, report.metrics["files_copied"], single.most) == (None, 4, 1)
