@@ -123,10 +123,6 @@ class ColdApply:
         """Whether this commit has to replace every file, because they would say something else under the newest columns."""
         return self.table is not None and not self.table.keeps_files(self._target.schemas)
 
-    def column_ids(self) -> dict[str, int]:
-        """Ids of the Delta columns by name, for files of other writers, which contain no ids."""
-        return {} if self.table is None else self.table.column_ids(self._target.schemas)
-
     @property
     def feeds(self) -> bool:
         """Whether the commit has to say how rows changed, where it replaces files."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakewarden.base.quantities import grouped, portions
 from lakewarden.catalog.buckets import bucket_named
@@ -16,7 +17,7 @@ from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.parquet.files import DataFile
 from lakewarden.delta.reading.bounds import files_to_read, rows_within
 from lakewarden.delta.reading.file_group import FileGroup
-from lakewarden.delta.reading.rows import empty_rows, hidden_by, merged
+from lakewarden.delta.reading.rows import empty_rows, matches, merged
 from lakewarden.delta.scope import open_scope
 from lakewarden.log.drain import LogScope, read_hot
 from lakewarden.log.stream import read_stream
@@ -93,7 +94,7 @@ class SharedTasks:
             return
         for each in self.groups[number].singly():
             rows = rows_within(each.read(), read.wanted.bounds)
-            yield rows if self.hot is None else hidden_by(rows, self.hot, key)
+            yield rows if self.hot is None else rows.filter(pc.invert(matches(rows, self.hot, key)))
 
 
 def shared_tasks(read: ScopeRead, warehouse: Warehouse, part_bytes: int) -> SharedTasks | None:

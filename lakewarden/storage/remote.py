@@ -185,12 +185,7 @@ class RemoteObjects(ObjectStore):
             raise self._no_bucket("write", key) from None
 
     def get(self, key: str) -> bytes:
-        path = self._path(key)
-
-        def whole(client: Client) -> bytes:
-            return self._counting("GET", key, len, lambda: bytes(obstore.get(client, path).bytes()))
-
-        return self._read(key, whole)
+        return self.get_dated(key)[0]
 
     def get_dated(self, key: str) -> tuple[bytes, datetime]:
         path = self._path(key)

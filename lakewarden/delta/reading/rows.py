@@ -100,11 +100,6 @@ def merged_parts(cold: Iterable[pa.Table], hot: pa.Table, primary_key: Sequence[
     yield upserts(newest.rows).select(like.names).cast(like)
 
 
-def hidden_by(cold: pa.Table, hot: pa.Table, primary_key: Sequence[str]) -> pa.Table:
-    """The cold rows that hot ones neither replace nor delete."""
-    return cold.filter(pc.is_null(Keys(hot, primary_key).places(cold)))
-
-
 def upserts(hot: pa.Table) -> pa.Table:
     """Without the tombstones."""
     kept = pc.equal(hot.column(OP), pa.scalar(UPSERT, pa.int8()))
