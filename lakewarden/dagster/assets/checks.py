@@ -247,12 +247,12 @@ def result_of(
         severity=dg.AssetCheckSeverity.WARN if only_warns or (is_well and outcome.away) else dg.AssetCheckSeverity.ERROR,
         description=f"{counted} checked, {_said(outcome, left)}",
         metadata={
-            "checked": dg.MetadataValue.text(counted),
-            "scopes": dg.MetadataValue.int(len(turn.scopes)),
-            "scopes/failed": dg.MetadataValue.int(len(outcome.failed)),
-            "scopes/failed_before": dg.MetadataValue.int(len(left)),
+            "checked": counted,
+            "scopes": len(turn.scopes),
+            "scopes/failed": len(outcome.failed),
+            "scopes/failed_before": len(left),
             **_scopes_shown(outcome, left),
-            "unexpected": dg.MetadataValue.int(outcome.unexpected),
+            "unexpected": outcome.unexpected,
             "looked at": table_value({"user": look.user, "version": look.table.version} for look in looks[:_SHOWN]),
         },
     )

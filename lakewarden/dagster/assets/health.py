@@ -162,10 +162,7 @@ def _check(
         check_name=name,
         passed=not bad,
         description="; ".join([f"{severity}: {said}", *away[:1]]) if bad else "none",
-        metadata={
-            "scopes": dg.MetadataValue.int(sum(count for _, count in bad)),
-            **_worst(mount, worst),
-        },
+        metadata={"scopes": sum(count for _, count in bad), **_worst(mount, worst)},
     )
 
 
@@ -180,8 +177,8 @@ def lateness(mount: Mount, found: TableHealth) -> dg.AssetCheckResult:
         passed=not found.is_late,
         description=f"{counted} are late" if found.is_late else "no scope is late",
         metadata={
-            "scopes/late": dg.MetadataValue.int(found.late_scopes),
-            "backlog/oldest_seconds": dg.MetadataValue.int(int(found.status.oldest_pending_age or 0)),
+            "scopes/late": found.late_scopes,
+            "backlog/oldest_seconds": int(found.status.oldest_pending_age or 0),
             **(shown if late else {}),
         },
     )
@@ -216,8 +213,8 @@ def _description(one: TableHealth) -> str:
 
 
 def _table_metadata(mount: Mount, one: TableHealth) -> Metadata:
-    size = {"size": dg.MetadataValue.text(in_units(one.status.bytes))}
-    return {**_worst(mount, one.worst), **size, **_numbers([one]), "dagster/table_name": dg.MetadataValue.text(str(one.table))}
+    named = {"dagster/table_name": str(one.table)}
+    return {**_worst(mount, one.worst), "size": in_units(one.status.bytes), **_numbers([one]), **named}
 
 
 def _warehouse_metadata(mount: Mount, found: Sequence[TableHealth]) -> Metadata:
@@ -257,7 +254,7 @@ def _cells(one: TableHealth) -> Sequence[str | int]:
 
 def _numbers(found: Sequence[TableHealth]) -> Metadata:
     """The same keys on every event: Dagster plots them."""
-    numbers = {
+    return {
         "tenants": sum(one.status.scopes for one in found),
         "backlog/scopes": sum(one.status.scopes_pending for one in found),
         "backlog/rows": sum(one.status.pending_rows for one in found),
@@ -272,7 +269,6 @@ def _numbers(found: Sequence[TableHealth]) -> Metadata:
         "delta/num_files": sum(one.status.files for one in found),
         "delta/bytes": sum(one.status.bytes for one in found),
     }
-    return {name: dg.MetadataValue.int(value) for name, value in numbers.items()}
 
 
 def _age(one: TableHealth) -> float:

@@ -38,7 +38,8 @@ VERSION = "delta/version"
 UNCHANGED_AT = "delta/unchanged_at"
 """The version that an operation found, and left as it was."""
 
-Metadata = dict[str, dg.MetadataValue]
+Metadata = dict[str, dg.MetadataValue | int | float | str]
+"""Dagster makes values of its own of plain ones."""
 
 
 @dataclass(frozen=True)
@@ -56,57 +57,51 @@ def scope_metadata(report: ScopeReport, backlog: Backlog = NO_BACKLOG) -> Metada
     """The metadata of one scope's event, but for its history and links."""
     # What is not zero, as one text: each entry of an event costs 130 bytes, for every scope and flush.
     counted = {name: by_name(name, value) for name, value in report.metrics.items() if value}
-    return {
-        **_standard(report),
-        "operation": dg.MetadataValue.text(report.operation),
-        **({} if report.outcome == "done" else {"outcome": dg.MetadataValue.text(report.outcome)}),
-        **({"reason": dg.MetadataValue.text(report.reason)} if report.reason else {}),
-        **({"committed_at": dg.MetadataValue.timestamp(report.finished_at)} if report.finished_at else {}),
-        **_numbers(report, backlog),
-        **({"size": dg.MetadataValue.text(in_units(report.state.bytes))} if report.state else {}),
-        **({"parameters": dg.MetadataValue.text(_flat(report.parameters))} if report.parameters else {}),
-        **({"metrics": dg.MetadataValue.text(_flat(counted))} if counted else {}),
-        **({"files": _files(report.files)} if report.files else {}),
-    }
+    state, rows = report.state, "dagster/row_count" if report.scope.user is None else "dagster/partition_row_count"
+    return _known(
+        {
+            "path": _link(report.uri),
+            rows: state.rows if state else None,
+            "operation": report.operation,
+            "outcome": "" if report.outcome == "done" else report.outcome,
+            "reason": report.reason,
+            "committed_at": dg.MetadataValue.timestamp(report.finished_at) if report.finished_at else None,
+            "hot/backlog_bytes": backlog.bytes,
+            VERSION: report.version,
+            "delta/num_files": state.files if state else None,
+            "delta/bytes": state.bytes if state else None,
+            "size": in_units(state.bytes) if state else "",
+            "parameters": _flat(report.parameters),
+            "metrics": _flat(counted),
+            "files": _files(report.files) if report.files else None,
+        }
+    )
 
 
 def partition_metadata(report: ScopeReport, key: str, state: PartitionState | None) -> Metadata:
     """The metadata of an event of one partition of a large table."""
-    numbers: dict[str, int | None] = {VERSION: report.version}
-    if state:
-        numbers |= {"dagster/partition_row_count": state.rows, "delta/num_files": state.files, "delta/bytes": state.bytes}
-    return {
-        **({"size": dg.MetadataValue.text(in_units(state.bytes))} if state else {}),
-        "path": _link(join(report.uri, key)),
-        "operation": dg.MetadataValue.text(report.operation),
-        **({"committed_at": dg.MetadataValue.timestamp(report.finished_at)} if report.finished_at else {}),
-        **{name: dg.MetadataValue.int(number) for name, number in numbers.items() if number is not None},
-    }
+    return _known(
+        {
+            "size": in_units(state.bytes) if state else "",
+            "path": _link(join(report.uri, key)),
+            "operation": report.operation,
+            "committed_at": dg.MetadataValue.timestamp(report.finished_at) if report.finished_at else None,
+            VERSION: report.version,
+            "dagster/partition_row_count": state.rows if state else None,
+            "delta/num_files": state.files if state else None,
+            "delta/bytes": state.bytes if state else None,
+        }
+    )
 
 
-def _standard(report: ScopeReport) -> Metadata:
-    count = "dagster/row_count" if report.scope.user is None else "dagster/partition_row_count"
-    return {
-        "path": _link(report.uri),
-        **({count: dg.MetadataValue.int(report.state.rows)} if report.state else {}),
-    }
+def _known(found: Mapping[str, dg.MetadataValue | int | str | None]) -> Metadata:
+    """Without what is not known, and texts that say nothing."""
+    return {name: value for name, value in found.items() if value is not None and value != ""}
 
 
 def _link(uri: str) -> dg.MetadataValue:
     """A local place as a path, which the UI can copy; anything else as a link."""
     return dg.MetadataValue.url(uri) if "://" in uri else dg.MetadataValue.path(uri)
-
-
-def _numbers(report: ScopeReport, backlog: Backlog) -> Metadata:
-    numbers = {"hot/backlog_bytes": backlog.bytes}
-    if report.version is not None:
-        numbers[VERSION] = report.version
-    if report.state:
-        numbers |= {
-            "delta/num_files": report.state.files,
-            "delta/bytes": report.state.bytes,
-        }
-    return {name: dg.MetadataValue.int(value) for name, value in numbers.items()}
 
 
 WORST = 20
@@ -120,8 +115,8 @@ def crowd_metadata(reports: Sequence[ScopeReport], backlogs: Mapping[Scope, Back
     rows = [_standing(report, backlogs.get(report.scope, NO_BACKLOG)) for report in reports]
     worst = sorted(rows, key=lambda row: (row["backlog_rows"], row["files"]), reverse=True)[:WORST]
     return {
-        "operation": dg.MetadataValue.text(reports[0].operation),
-        "dagster/table_name": dg.MetadataValue.text(str(reports[0].scope.table)),
+        "operation": reports[0].operation,
+        "dagster/table_name": str(reports[0].scope.table),
         "worst": table_value(worst),
     }
 

@@ -134,5 +134,5 @@ def rejects_of(mount: Mount, lake: Lakehouse, table: TableName) -> dg.AssetCheck
         passed=not rejects,
         severity=dg.AssetCheckSeverity.WARN,
         description=f"{counted} cannot be read; all others are taken" if rejects else "no object is rejected",
-        metadata={"rejects": dg.MetadataValue.int(len(rejects)), **({"worst": table_value(shown)} if shown else {})},
+        metadata={"rejects": len(rejects), **({"worst": table_value(shown)} if shown else {})},
     )

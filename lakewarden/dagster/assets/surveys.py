@@ -8,7 +8,7 @@ No `from __future__ import annotations` where Dagster reads a signature.
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from hashlib import blake2b
 
 import dagster as dg
@@ -92,10 +92,7 @@ def _looked(lake: Lakehouse, uri: str) -> dg.MaterializeResult[None]:
         raise found.survey.unlisted[0].error
     sent = spent.total()
     requests = sum(count for kind, count in sent.items() if kind.isupper())
-    cost = {
-        "cost/requests": dg.MetadataValue.int(requests),
-        "cost/dollars": dg.MetadataValue.float(dollars(sent, prices) if "://" in canonical(uri) else 0.0),
-    }
+    cost = {"cost/requests": requests, "cost/dollars": dollars(sent, prices) if "://" in canonical(uri) else 0.0}
     return dg.MaterializeResult(metadata={**_worst(sums), **_numbers(sums, found), **cost}, check_results=[_check(sums)])
 
 
@@ -105,14 +102,15 @@ def _check(sums: SurveySums) -> dg.AssetCheckResult:
         check_name=NOTHING_DAMAGED,
         passed=not bad,
         description=f"{sums.count('damaged'):,} damaged, {sums.count('unreadable'):,} unreadable of {sums.total:,} tables",
-        metadata={"tables": dg.MetadataValue.int(bad), **_worst(sums)},
+        metadata={"tables": bad, **_worst(sums)},
     )
 
 
 def _numbers(sums: SurveySums, found: SurveyRound) -> Metadata:
     """The same keys on every event: Dagster plots them."""
     changes = Counter(one.change for one in found.survey.tables)
-    numbers: Mapping[str, int] = {
+    return {
+        "size": in_units(sums.bytes),
         "tables": sums.total,
         **{f"tables/{verdict}": sums.count(verdict) for verdict in ("damaged", "unreadable", "catalog", "sound")},
         **{f"since_last_look/{change}": changes[change] for change in ("new", "changed", "gone")},
@@ -122,8 +120,6 @@ def _numbers(sums: SurveySums, found: SurveyRound) -> Metadata:
         "dead_bytes": sums.dead_bytes,
         "unnamed_files": sums.unnamed_files,
     }
-    size = {"size": dg.MetadataValue.text(in_units(sums.bytes))}
-    return {**size, **{name: dg.MetadataValue.int(value) for name, value in numbers.items()}}
 
 
 def _worst(sums: SurveySums) -> Metadata:

@@ -15,7 +15,7 @@ from lakewarden.base.scope import TableName
 from lakewarden.catalog.state.erasures import Certificate
 from lakewarden.client import Lakehouse
 from lakewarden.dagster.assets.health_changes import report_changes
-from lakewarden.dagster.assets.metadata import table_value
+from lakewarden.dagster.assets.metadata import Metadata, table_value
 from lakewarden.dagster.jobs.event_log.behind import book_behind
 from lakewarden.dagster.jobs.forms import apply_link, check_plan, plan_field
 from lakewarden.dagster.jobs.runs import RETRIES, declined, job_of, job_tags
@@ -95,20 +95,15 @@ def _book(context: dg.OpExecutionContext, mount: Mount, certificate: Certificate
     context.add_output_metadata(whole)
 
 
-def _metadata(certificate: Certificate, forgotten: "Forgotten") -> dict[str, dg.MetadataValue]:
+def _metadata(certificate: Certificate, forgotten: "Forgotten") -> Metadata:
     said = {name: value for name, value in asdict(certificate).items() if not isinstance(value, tuple)}
     return {
-        "operation": dg.MetadataValue.text("erase"),
-        **{
-            f"certificate/{name}": dg.MetadataValue.int(value)
-            if isinstance(value, int) and not isinstance(value, bool)
-            else dg.MetadataValue.text(str(value))
-            for name, value in said.items()
-        },
+        "operation": "erase",
+        **{f"certificate/{name}": value if type(value) is int else str(value) for name, value in said.items()},
         "certificate/tables": table_value(asdict(table) for table in certificate.tables),
-        "dagster/runs_deleted": dg.MetadataValue.int(forgotten.deleted),
-        "dagster/others_wiped": dg.MetadataValue.bool(forgotten.wiped),
-        "dagster/runs_left": dg.MetadataValue.int(len(forgotten.left)),
+        "dagster/runs_deleted": forgotten.deleted,
+        "dagster/others_wiped": forgotten.wiped,
+        "dagster/runs_left": len(forgotten.left),
     }
 
 

@@ -8,6 +8,7 @@ from pydantic import Field
 from lakewarden.base.quantities import in_units
 from lakewarden.base.scope import Scope, TableName
 from lakewarden.client import Lakehouse
+from lakewarden.dagster.assets.metadata import Metadata
 from lakewarden.dagster.assets.partition_values import is_key
 from lakewarden.dagster.assets.tables import is_crowded
 from lakewarden.dagster.jobs.event_log.batches import log_events
@@ -45,24 +46,24 @@ def _book(context: dg.OpExecutionContext, lake: Lakehouse, mount: Mount, made: E
             partition=scope.user if scope.table not in crowded and is_key(scope.user or "") else None,
             description="export: done",
             metadata={
-                "operation": dg.MetadataValue.text("export"),
-                "delta/version": dg.MetadataValue.int(table.version),
-                "dagster/partition_row_count": dg.MetadataValue.int(table.rows),
-                "path": dg.MetadataValue.text(f"{made.uri}/{table.path}"),
+                "operation": "export",
+                "delta/version": table.version,
+                "dagster/partition_row_count": table.rows,
+                "path": f"{made.uri}/{table.path}",
             },
         )
         log_events(context, [observation])
     context.add_output_metadata(_summary(made, scopes))
 
 
-def _summary(made: Export, scopes: Iterable[Scope]) -> dict[str, dg.MetadataValue]:
+def _summary(made: Export, scopes: Iterable[Scope]) -> Metadata:
     return {
-        "place": dg.MetadataValue.text(made.uri),
-        "exported_at": dg.MetadataValue.text(made.exported_at),
-        "tables": dg.MetadataValue.int(len(list(scopes))),
-        "files": dg.MetadataValue.int(len(made.files)),
-        "bytes": dg.MetadataValue.int(size := sum(file.size for file in made.files)),
-        "size": dg.MetadataValue.text(in_units(size)),
+        "place": made.uri,
+        "exported_at": made.exported_at,
+        "tables": len(list(scopes)),
+        "files": len(made.files),
+        "bytes": (size := sum(file.size for file in made.files)),
+        "size": in_units(size),
     }
 
 

@@ -203,12 +203,14 @@ def _request(pipeline: Pipeline, objects: Sequence[SourceObject], key: str) -> d
 def _arrival(mount: Mount, pipeline: Pipeline, new: Sequence[SourceObject], whole: Sums) -> dg.AssetMaterialization:
     """What arrived in the source, and what all of it is as of the last look through it."""
     came = Sums().with_all(new)
-    numbers = {"new/objects": came.objects, "new/bytes": came.bytes, "objects": whole.objects, "bytes": whole.bytes}
     return dg.AssetMaterialization(
         source_key(mount, pipeline.source),
         description=f"{came.objects:,} new objects for {pipeline.table}, {in_units(came.bytes)}",
         metadata={
-            **{name: dg.MetadataValue.int(value) for name, value in numbers.items()},
+            "new/objects": came.objects,
+            "new/bytes": came.bytes,
+            "objects": whole.objects,
+            "bytes": whole.bytes,
             "newest": dg.MetadataValue.timestamp(max(came.newest, whole.newest)),
             "new": table_value({"object": one.key, "size": in_units(one.size)} for one in new[:_SHOWN]),
         },

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import dagster as dg
 
 from lakewarden.base.connection import Location
 from lakewarden.base.scope import Scope, TableName
 from lakewarden.catalog.report import ScopeReport, ScopeState
-from lakewarden.dagster.assets.metadata import Backlog, scope_metadata, table_value
+from lakewarden.dagster.assets.metadata import NO_BACKLOG, Backlog, scope_metadata, table_value
 from tests.fixtures.dagster import DAGSTER
 
 pytestmark = DAGSTER
@@ -30,13 +32,18 @@ def report(user: str | None, uri: str = "/lake/x") -> ScopeReport:
     )
 
 
+def shown(reported: ScopeReport, backlog: Backlog = NO_BACKLOG) -> Mapping[str, dg.MetadataValue]:
+    """As Dagster keeps it."""
+    return dg.AssetObservation("asset", metadata=scope_metadata(reported, backlog)).metadata
+
+
 def test_a_partition_counts_its_rows_and_an_asset_its_own() -> None:
-    assert scope_metadata(report("ada"))["dagster/partition_row_count"].value == 12
-    assert scope_metadata(report(None))["dagster/row_count"].value == 12
+    assert shown(report("ada"))["dagster/partition_row_count"].value == 12
+    assert shown(report(None))["dagster/row_count"].value == 12
 
 
 def test_numbers_stand_under_stable_keys() -> None:
-    metadata = scope_metadata(report("ada"), backlog=Backlog(5, 50))
+    metadata = shown(report("ada"), backlog=Backlog(5, 50))
     numbers = {name: value.value for name, value in metadata.items() if isinstance(value, dg.IntMetadataValue)}
     assert numbers == {
         "dagster/partition_row_count": 12,
@@ -50,13 +57,13 @@ def test_numbers_stand_under_stable_keys() -> None:
 
 
 def test_the_path_is_a_path_here_and_a_link_elsewhere() -> None:
-    assert isinstance(scope_metadata(report("ada"))["path"], dg.PathMetadataValue)
-    assert isinstance(scope_metadata(report("ada", "s3://lake/x"))["path"], dg.UrlMetadataValue)
+    assert isinstance(shown(report("ada"))["path"], dg.PathMetadataValue)
+    assert isinstance(shown(report("ada", "s3://lake/x"))["path"], dg.UrlMetadataValue)
 
 
 def test_a_scope_without_a_table_has_no_numbers() -> None:
     nothing = ScopeReport(Scope(TABLE, "ada"), "flush", "planned", Location("/lake/x"), reason="3 pending rows")
-    assert {"delta/version", "dagster/partition_row_count", "history"}.isdisjoint(scope_metadata(nothing))
+    assert {"delta/version", "dagster/partition_row_count", "history"}.isdisjoint(shown(nothing))
 
 
 def test_a_table_takes_its_columns_from_its_rows() -> None:

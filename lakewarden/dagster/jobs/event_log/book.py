@@ -13,7 +13,7 @@ from lakewarden.catalog.report import ScopeReport
 from lakewarden.client import Lakehouse
 from lakewarden.dagster.assets.health_changes import book_health
 from lakewarden.dagster.assets.links import link, repair_form
-from lakewarden.dagster.assets.metadata import NO_BACKLOG, Backlog, crowd_metadata
+from lakewarden.dagster.assets.metadata import NO_BACKLOG, Backlog, Metadata, crowd_metadata
 from lakewarden.dagster.assets.partition_values import is_key
 from lakewarden.dagster.assets.tables import MAX_PARTITIONS, is_crowded
 from lakewarden.dagster.jobs.event_log.batches import AssetEvent, log_events
@@ -106,7 +106,7 @@ def _crowd_event(key: dg.AssetKey, reports: Sequence[ScopeReport], backlogs: Map
     return kind(key, description=what, metadata={**summary(reports), **crowd_metadata(reports, backlogs)})
 
 
-def summary(reports: Sequence[ScopeReport]) -> dict[str, dg.MetadataValue]:
+def summary(reports: Sequence[ScopeReport]) -> Metadata:
     """The totals of the run: scopes by outcome, sums of metrics, and the reasons of skipped scopes."""
     outcomes = Counter(report.outcome for report in reports)
     metrics: Counter[str] = Counter()
@@ -115,8 +115,8 @@ def summary(reports: Sequence[ScopeReport]) -> dict[str, dg.MetadataValue]:
     skipped = [report for report in reports if report.outcome == "skipped"]
     plans = sorted({report.plan_id for report in reports if report.plan_id})
     return {
-        **({"plan_id": dg.MetadataValue.text(", ".join(plans))} if plans else {}),
-        **{f"scopes/{outcome}": dg.MetadataValue.int(count) for outcome, count in sorted(outcomes.items())},
-        **{f"metrics/{name}": dg.MetadataValue.int(value) for name, value in sorted(metrics.items())},
+        **({"plan_id": ", ".join(plans)} if plans else {}),
+        **{f"scopes/{outcome}": count for outcome, count in sorted(outcomes.items())},
+        **{f"metrics/{name}": value for name, value in sorted(metrics.items())},
         **({"skipped": scopes_table(skipped[:_SKIPS_SHOWN], lambda report: report.reason)} if skipped else {}),
     }
