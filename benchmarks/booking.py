@@ -17,6 +17,7 @@ from benchmarks.measuring.timing import quiet_seconds, seconds, spread
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.client import Lakehouse
 from lakewarden.dagster.jobs.event_log.book import book
+from lakewarden.dagster.lakehouse import WarehouseRun
 from lakewarden.dagster.mount import Mount
 from tests.fixtures.dagster import sqlite_instance
 from tests.fixtures.postgres import serve_postgres
@@ -98,7 +99,7 @@ def _booked(lake: Lakehouse, reports: list[ScopeReport], instance: dg.DagsterIns
 
     @dg.op
     def time_booking(context: dg.OpExecutionContext) -> None:
-        took.append(seconds(book, context, lake, Mount(lake.warehouse.uri), reports))
+        took.append(seconds(book, WarehouseRun(context, lake, Mount(lake.warehouse.uri)), reports))
 
     @dg.job(executor_def=dg.in_process_executor)
     def booking_job() -> None:

@@ -120,6 +120,20 @@ def shared_resources(mount: Mount, resources: Mapping[str, object]) -> dict[str,
     return {mount.named(name): resources[name] for name in (SPARK, LAKE)}
 
 
+@dataclass(frozen=True)
+class WarehouseRun:
+    """A run of Dagster's that works on a warehouse."""
+
+    context: dg.OpExecutionContext
+    lake: Lakehouse
+    mount: Mount
+
+    @classmethod
+    def of(cls, context: dg.AssetExecutionContext | dg.AssetCheckExecutionContext, mount: Mount) -> WarehouseRun:
+        """The run of an asset or of a check."""
+        return cls(context.op_execution_context, lake_of(context, mount), mount)
+
+
 # The warehouse of sensors and schedules: open in the code server for as long as it ticks, without a resource of Dagster's.
 #
 # To make a resource, Dagster opens its own storage in each tick, which costs more than most ticks do; and a warehouse that is

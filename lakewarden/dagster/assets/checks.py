@@ -31,7 +31,7 @@ from lakewarden.dagster.assets.looks import (
     next_turn,
 )
 from lakewarden.dagster.assets.metadata import Metadata, table_value
-from lakewarden.dagster.lakehouse import LAKE, SPARK, lake_of, spark_of
+from lakewarden.dagster.lakehouse import LAKE, SPARK, WarehouseRun, lake_of, spark_of
 from lakewarden.dagster.mount import Mount
 from lakewarden.dagster.spark_session import SparkResource
 from lakewarden.maintenance.check.memory import BROKEN, nameless, results_of_table
@@ -110,24 +110,18 @@ def _table_checks(mount: Mount, table: Table, has_suite: bool) -> dg.AssetChecks
             yield lateness(mount, *health(lake.warehouse, [name]))
         checks = [one for one in data_checks(table) if one in selected]
         found = _of_the_data(lake, current, key, checks, config, spark, has_suite)
-        yield from behind_results(context, mount, lake, name, found)
+        yield from behind_results(WarehouseRun.of(context, mount), name, found)
 
     return check
 
 
-def behind_results(
-    context: dg.AssetCheckExecutionContext,
-    mount: Mount,
-    lake: Lakehouse,
-    table: TableName,
-    results: Iterator[dg.AssetCheckResult],
-) -> Iterator[dg.AssetCheckResult]:
+def behind_results(run: WarehouseRun, table: TableName, results: Iterator[dg.AssetCheckResult]) -> Iterator[dg.AssetCheckResult]:
     """The results of a table's checks, and behind the last of them what they change in the health."""
     passed = True
     for result in results:
         passed = passed and result.passed
         yield result
-    report_changes(context, mount, lake, failed=not passed, tables=[table])
+    report_changes(run, failed=not passed, tables=[table])
 
 
 def _of_the_data(

@@ -25,6 +25,7 @@ from lakewarden.dagster.assets.health import (
     warehouse_event,
 )
 from lakewarden.dagster.internals import AssetCheckEvaluationTargetMaterializationData, AssetCheckExecutionRecord
+from lakewarden.dagster.lakehouse import WarehouseRun
 from lakewarden.dagster.mount import Mount
 from lakewarden.errors import LakewardenError
 from lakewarden.maintenance.planning.health import TableHealth, health
@@ -81,9 +82,7 @@ def _evaluation(result: dg.AssetCheckResult, newest: dg.EventLogRecord | None) -
     )
 
 
-def book_health(
-    context: dg.OpExecutionContext, lake: Lakehouse, mount: Mount, tables: Collection[TableName], *, failed: bool = False
-) -> None:
+def book_health(run: WarehouseRun, tables: Collection[TableName], *, failed: bool = False) -> None:
     """For each table that the run changed, or found broken: its numbers and the worst of all of its scopes, and whether it is
     flushed in time. Then the checks that come out otherwise now. Call this behind the events of the tables: else Dagster calls
     their health unsynced.
@@ -91,23 +90,16 @@ def book_health(
     What cannot be read for it fails no run whose work is done: the health sensor looks again.
     """
     try:
-        found = health(lake.warehouse, tables) if tables else []
+        found = health(run.lake.warehouse, tables) if tables else []
     except LakewardenError as error:
-        context.log.warning("the health of the tables is not booked: %s", error)
+        run.context.log.warning("the health of the tables is not booked: %s", error)
         return
-    for event in (event for one in found for event in events_of(mount, one)):
-        context.log_event(event)
-    report_changes(context, mount, lake, failed=failed)
+    for event in (event for one in found for event in events_of(run.mount, one)):
+        run.context.log_event(event)
+    report_changes(run, failed=failed)
 
 
-def report_changes(
-    context: dg.OpExecutionContext | dg.AssetCheckExecutionContext,
-    mount: Mount,
-    lake: Lakehouse,
-    *,
-    failed: bool = False,
-    tables: Collection[TableName] = (),
-) -> None:
+def report_changes(run: WarehouseRun, *, failed: bool = False, tables: Collection[TableName] = ()) -> None:
     """Books the health of the warehouse anew where the newest result of a check says something else than what is so now.
 
     Where all are green and nothing failed, nothing is looked at. What cannot be read for it fails no run whose work is done.
@@ -116,6 +108,7 @@ def report_changes(
         failed: whether the run found, or left, something that is not well.
         tables: whose own health is booked, too, then.
     """
+    context, lake, mount = run.context, run.lake, run.mount
     try:
         newest = _newest(context.instance, mount, lake)
         if not failed and all(passed for passed, _ in newest.values()):

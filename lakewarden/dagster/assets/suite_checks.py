@@ -28,7 +28,7 @@ from lakewarden.dagster.assets.expectations import Verdict, validate_pandas, val
 from lakewarden.dagster.assets.health import health_key
 from lakewarden.dagster.assets.looks import CheckOutcome, FailedScope, ScopeUnderCheck, look_at, next_turn, rows_of, spark_rows
 from lakewarden.dagster.assets.suites import LOADS, UNEXPECTED_ROWS, ExpectedCheck, Suite
-from lakewarden.dagster.lakehouse import LAKE, SPARK, lake_of, spark_of
+from lakewarden.dagster.lakehouse import LAKE, SPARK, WarehouseRun, lake_of, spark_of
 from lakewarden.dagster.mount import Mount
 from lakewarden.dagster.spark_session import SparkResource
 from lakewarden.delta.parquet.schema import rows_schema
@@ -226,7 +226,7 @@ def _of_suite(mount: Mount, table: Table, suite: Suite) -> dg.AssetChecksDefinit
         selected = {one.name for one in context.selected_asset_check_keys}
         current, spark = lake.table(str(table.name)).table, spark_of(context, mount)
         found = _expected(lake, current, key, suite, selected, config, spark)
-        yield from behind_results(context, mount, lake, table.name, found)
+        yield from behind_results(WarehouseRun.of(context, mount), table.name, found)
 
     return expect
 

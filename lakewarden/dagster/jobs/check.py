@@ -5,12 +5,12 @@ from collections.abc import Sequence
 import dagster as dg
 from pydantic import Field
 
-from lakewarden.client import Lakehouse
 from lakewarden.dagster.assets.health import OTHERS
 from lakewarden.dagster.assets.health_changes import checks_of_health, report_checks
 from lakewarden.dagster.assets.metadata import table_value
 from lakewarden.dagster.internals import UnresolvedAssetJobDefinition
-from lakewarden.dagster.jobs.runs import RETRIES, declined, job_of, job_tags
+from lakewarden.dagster.jobs.runs import job_of, job_tags, warehouse_op
+from lakewarden.dagster.lakehouse import WarehouseRun
 from lakewarden.dagster.mount import Mount
 from lakewarden.maintenance.planning.health import health
 
@@ -41,17 +41,14 @@ class CheckAllConfig(dg.Config):
     quick: bool = Field(True, description="Read the logs and the newest commits only. False: the rows of every scope, too.")
 
 
-@dg.op(retry_policy=RETRIES, description="Check everything, and show what was found as checks.")
-def check_all(
-    context: dg.OpExecutionContext, config: CheckAllConfig, lake: dg.ResourceParam[Lakehouse], mount: dg.ResourceParam[Mount]
-) -> None:
-    with declined(context):
-        findings = lake.check(quick=config.quick)
-        failed = [one for one in findings if not one.passed]
-        found = health(lake.warehouse, files_of=OTHERS)
-    report_checks(context.instance, checks_of_health(mount, found))
+@warehouse_op("Check everything, and show what was found as checks.")
+def check_all(run: WarehouseRun, config: CheckAllConfig) -> None:
+    findings = run.lake.check(quick=config.quick)
+    failed = [one for one in findings if not one.passed]
+    found = health(run.lake.warehouse, files_of=OTHERS)
+    report_checks(run.context.instance, checks_of_health(run.mount, found))
     shown = ({"what": one.subject, "check": one.check, "code": one.code, "why": one.message} for one in failed[:_SHOWN])
-    context.add_output_metadata(
+    run.context.add_output_metadata(
         {"checked": len(findings), "failed": len(failed), **({"failures": table_value(shown)} if failed else {})}
     )
 

@@ -13,12 +13,12 @@ from pydantic import Field
 from lakewarden.base.quantities import in_units
 from lakewarden.base.scope import TableName
 from lakewarden.catalog.state.erasures import Certificate
-from lakewarden.client import Lakehouse
 from lakewarden.dagster.assets.health_changes import report_changes
 from lakewarden.dagster.assets.metadata import Metadata, table_value
 from lakewarden.dagster.jobs.event_log.behind import book_behind
 from lakewarden.dagster.jobs.forms import apply_link, check_plan, plan_field
-from lakewarden.dagster.jobs.runs import RETRIES, declined, job_of, job_tags
+from lakewarden.dagster.jobs.runs import job_of, job_tags, warehouse_op
+from lakewarden.dagster.lakehouse import WarehouseRun
 from lakewarden.dagster.mount import Mount
 
 if TYPE_CHECKING:
@@ -36,45 +36,40 @@ class EraseConfig(dg.Config):
     plan: str = plan_field()
 
 
-@dg.op(
-    retry_policy=RETRIES,
+@warehouse_op(
+    "Erase the user, remove them from Dagster, and book the certificate.",
     ins={"behind": dg.In(dg.Nothing)},  # a job of others may have steps before it
-    description="Erase the user, remove them from Dagster, and book the certificate.",
 )
-def erase(
-    context: dg.OpExecutionContext, config: EraseConfig, lake: dg.ResourceParam[Lakehouse], mount: dg.ResourceParam[Mount]
-) -> None:
-    with declined(context):
-        request = lake.requested_erasure(config.request)
-        check_plan(config)
-        if config.dry_run:
-            searched = lake.verify_erased(request.user, request.tables, deep=request.deep)
-            plan_id = lake.plan_requested_erasure(config.request).plan_id
-            context.add_output_metadata(
-                {
-                    **apply_link(context, plan_id, "request"),
-                    "user": config.request,
-                    "plan_id": plan_id,
-                    "findings": len(searched.findings),
-                    "objects_searched": searched.objects,
-                    "bytes_searched": searched.bytes,
-                    "size_searched": in_units(searched.bytes),
-                    "coincidences": searched.coincidences,
-                }
-            )
-            return
-        certificate = lake.erase_requested(config.request, plan_id=config.plan or None)
-        tables = [TableName.parse(table.table) for table in certificate.tables]
-        from lakewarden.dagster.jobs.event_log.forgetting import forget_user  # the tables of Dagster's storage, needed here only
+def erase(run: WarehouseRun, config: EraseConfig) -> None:
+    context, lake, mount = run.context, run.lake, run.mount
+    request = lake.requested_erasure(config.request)
+    check_plan(config)
+    if config.dry_run:
+        searched = lake.verify_erased(request.user, request.tables, deep=request.deep)
+        plan_id = lake.plan_requested_erasure(config.request).plan_id
+        context.add_output_metadata(
+            {
+                **apply_link(context, plan_id, "request"),
+                "user": config.request,
+                "plan_id": plan_id,
+                "findings": len(searched.findings),
+                "objects_searched": searched.objects,
+                "bytes_searched": searched.bytes,
+                "size_searched": in_units(searched.bytes),
+                "coincidences": searched.coincidences,
+            }
+        )
+        return
+    certificate = lake.erase_requested(config.request, plan_id=config.plan or None)
+    tables = [TableName.parse(table.table) for table in certificate.tables]
+    from lakewarden.dagster.jobs.event_log.forgetting import forget_user  # the tables of Dagster's storage, needed here only
 
-        forgotten = forget_user(context.instance, mount, request.user, tables, context.run_id, certificate.user)
-        _book(context, mount, certificate, forgotten)
-        report_changes(context, mount, lake)
-        if forgotten.wiped:
-            context.log.warning(
-                "Dagster's storage is not one that single events can be removed from: other users are booked again"
-            )
-            book_behind(context, lake, mount, lake.tables())
+    forgotten = forget_user(context.instance, mount, request.user, tables, context.run_id, certificate.user)
+    _book(context, mount, certificate, forgotten)
+    report_changes(run)
+    if forgotten.wiped:
+        context.log.warning("Dagster's storage is not one that single events can be removed from: other users are booked again")
+        book_behind(run, lake.tables())
     if forgotten.left:
         raise dg.Failure(
             description=f"erased and certified ({certificate.id}), but {len(forgotten.left)} runs of Dagster name the user and"

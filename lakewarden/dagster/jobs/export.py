@@ -7,15 +7,14 @@ from pydantic import Field
 
 from lakewarden.base.quantities import in_units
 from lakewarden.base.scope import Scope, TableName
-from lakewarden.client import Lakehouse
 from lakewarden.dagster.assets.metadata import Metadata
 from lakewarden.dagster.assets.partition_values import is_key
 from lakewarden.dagster.assets.tables import is_crowded
 from lakewarden.dagster.jobs.event_log.batches import log_events
 from lakewarden.dagster.jobs.event_log.events import register_users
 from lakewarden.dagster.jobs.forms import option_values, takes_options
-from lakewarden.dagster.jobs.runs import RETRIES, declined, job_of, job_tags
-from lakewarden.dagster.mount import Mount
+from lakewarden.dagster.jobs.runs import job_of, job_tags, warehouse_op
+from lakewarden.dagster.lakehouse import WarehouseRun
 from lakewarden.maintenance.export.contents import Export
 
 
@@ -27,16 +26,13 @@ class ExportConfig(dg.Config):
     to: str = Field(description="A directory or URI, empty or with an earlier export of the same user. No credentials in it.")
 
 
-@dg.op(retry_policy=RETRIES, description="Export the user, and book one event for each table.")
-def export(
-    context: dg.OpExecutionContext, config: ExportConfig, lake: dg.ResourceParam[Lakehouse], mount: dg.ResourceParam[Mount]
-) -> None:
-    with declined(context):
-        made = lake.export(**option_values(config, "export"))
-        _book(context, lake, mount, made)
+@warehouse_op("Export the user, and book one event for each table.")
+def export(run: WarehouseRun, config: ExportConfig) -> None:
+    _book(run, run.lake.export(**option_values(config, "export")))
 
 
-def _book(context: dg.OpExecutionContext, lake: Lakehouse, mount: Mount, made: Export) -> None:
+def _book(run: WarehouseRun, made: Export) -> None:
+    context, lake, mount = run.context, run.lake, run.mount
     scopes = {Scope(TableName.parse(table.name), made.exported_user): table for table in made.tables}
     crowded = {scope.table for scope in scopes if is_crowded(lake.warehouse, lake.table(str(scope.table)).table)}
     register_users(context.instance, mount, (scope for scope in scopes if scope.table not in crowded))

@@ -7,8 +7,8 @@ from lakewarden.base.scope import Scope, TableName, scopes_by_user
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.client import Lakehouse
 from lakewarden.dagster.jobs.event_log.book import book
-from lakewarden.dagster.jobs.runs import RETRIES, SPARK, declined, job_of, job_tags
-from lakewarden.dagster.mount import Mount
+from lakewarden.dagster.jobs.runs import SPARK, job_of, job_tags, warehouse_op
+from lakewarden.dagster.lakehouse import WarehouseRun
 
 
 class FlushConfig(dg.Config):
@@ -27,12 +27,9 @@ class FlushConfig(dg.Config):
         return [scope for table, users in self.scopes.items() for scope in scopes_by_user(TableName.parse(table), users)]
 
 
-@dg.op(retry_policy=RETRIES, tags={"kind": "spark"}, description="Flush the scopes, and book one event for each.")
-def flush(
-    context: dg.OpExecutionContext, config: FlushConfig, lake: dg.ResourceParam[Lakehouse], mount: dg.ResourceParam[Mount]
-) -> None:
-    with declined(context):
-        book(context, lake, mount, flush_by(lake, config))
+@warehouse_op("Flush the scopes, and book one event for each.", kind="spark")
+def flush(run: WarehouseRun, config: FlushConfig) -> None:
+    book(run, flush_by(run.lake, config))
 
 
 def flush_by(lake: Lakehouse, config: FlushConfig) -> list[ScopeReport]:

@@ -16,8 +16,8 @@ from lakewarden.catalog.report import ScopeReport
 from lakewarden.client import Lakehouse
 from lakewarden.client.dagster_links import plan_path
 from lakewarden.dagster.jobs.event_log.book import book
-from lakewarden.dagster.jobs.runs import RETRIES, ScopeSelection, declined
-from lakewarden.dagster.mount import Mount
+from lakewarden.dagster.jobs.runs import ScopeSelection, warehouse_op
+from lakewarden.dagster.lakehouse import WarehouseRun
 from lakewarden.errors import InvalidArgument, NotFound
 from lakewarden.maintenance.options import OptionValues, options_type
 from lakewarden.maintenance.plans.store import PlanLog
@@ -154,22 +154,16 @@ def option_values(form: dg.Config, operation: Operation) -> OptionValues:
 def op_on_scopes(operation: Operation, form: type[ScopeSelection], description: str, kind: str = "spark") -> dg.OpDefinition:
     """The op of an operation; `form` is its config. One without a dry run is done as a schedule does it."""
 
-    @dg.op(name=operation, retry_policy=RETRIES, tags={"kind": kind} if kind else None, description=description)
-    def on_scopes(
-        context: dg.OpExecutionContext,
-        config: form,  # type: ignore[valid-type]  # Dagster makes the form of it
-        lake: dg.ResourceParam[Lakehouse],
-        mount: dg.ResourceParam[Mount],
-    ) -> None:
-        with declined(context):
-            chosen: ScopeSelection = config
-            options = option_values(chosen, operation)
-            if isinstance(chosen, WithDryRun):
-                reports = run_or_apply(lake, operation, chosen.tables, options, chosen)
-                context.add_output_metadata(plan_link(context, reports))
-                book(context, lake, mount, reports, preview=chosen.dry_run)
-            else:
-                book(context, lake, mount, lake.run(operation, *chosen.tables, scheduled=True, **options))
+    @warehouse_op(description, name=operation, kind=kind)
+    def on_scopes(run: WarehouseRun, config: form) -> None:  # type: ignore[valid-type]  # Dagster makes the form of it
+        chosen: ScopeSelection = config
+        options = option_values(chosen, operation)
+        if isinstance(chosen, WithDryRun):
+            reports = run_or_apply(run.lake, operation, chosen.tables, options, chosen)
+            run.context.add_output_metadata(plan_link(run.context, reports))
+            book(run, reports, preview=chosen.dry_run)
+        else:
+            book(run, run.lake.run(operation, *chosen.tables, scheduled=True, **options))
 
     return on_scopes
 

@@ -12,14 +12,13 @@ from lakewarden.base.quantities import in_units
 from lakewarden.base.scope import TableName
 from lakewarden.catalog.changes.pipelines import live_pipelines
 from lakewarden.catalog.model import Catalog, Pipeline
-from lakewarden.client import Lakehouse
 from lakewarden.dagster.assets.health_changes import book_health, report_checks
 from lakewarden.dagster.assets.metadata import Metadata, Row, table_value
 from lakewarden.dagster.assets.rules import rejects_of, rule_spec
 from lakewarden.dagster.jobs.event_log.batches import BOOKED
 from lakewarden.dagster.jobs.event_log.behind import BookingRun, book_behind
-from lakewarden.dagster.jobs.runs import OPERATION, RETRIES, declined, job_of, job_tags, subject_tags, tag_run
-from lakewarden.dagster.lakehouse import LAKE, lake_of
+from lakewarden.dagster.jobs.runs import OPERATION, RETRIES, declined, job_of, job_tags, subject_tags, tag_run, warehouse_op
+from lakewarden.dagster.lakehouse import LAKE, WarehouseRun
 from lakewarden.dagster.mount import INGEST, Mount
 from lakewarden.ingest.pipelines.rejects import rejects_name
 from lakewarden.ingest.pipelines.report import IngestReport
@@ -45,12 +44,9 @@ class IngestConfig(dg.Config):
     )
 
 
-@dg.op(retry_policy=RETRIES, description="Ingest the objects, and book the rule, its table and its rejects.")
-def ingest(
-    context: dg.OpExecutionContext, config: IngestConfig, lake: dg.ResourceParam[Lakehouse], mount: dg.ResourceParam[Mount]
-) -> None:
-    with declined(context):
-        _ingest(context, lake, mount, config)
+@warehouse_op("Ingest the objects, and book the rule, its table and its rejects.")
+def ingest(run: WarehouseRun, config: IngestConfig) -> None:
+    _ingest(run, config)
 
 
 ingest_job = job_of(ingest, job_tags(INGEST, 10), "Takes uploaded objects into the table of a pipeline, each once.")
@@ -76,19 +72,20 @@ def _executable(mount: Mount, catalog: Catalog, pipeline: Pipeline) -> dg.Assets
     def materialize_rule(context: dg.AssetExecutionContext) -> Iterator[dg.MaterializeResult[None]]:
         tag_run(context.op_execution_context, {OPERATION: INGEST, **mount.tags, **subject_tags({"table": config.table})})
         with declined(context.op_execution_context):
-            _ingest(context.op_execution_context, lake_of(context, mount), mount, config)
+            _ingest(WarehouseRun.of(context, mount), config)
         yield dg.MaterializeResult(metadata=BOOKED)
 
     return materialize_rule
 
 
-def _ingest(context: dg.OpExecutionContext, lake: Lakehouse, mount: Mount, config: IngestConfig) -> None:
+def _ingest(run: WarehouseRun, config: IngestConfig) -> None:
+    context, lake, mount = run.context, run.lake, run.mount
     report = lake.ingest(config.table, config.objects or None, force=bool(config.objects) and not config.only_new)
     name = TableName.parse(config.table)
     context.log_event(dg.AssetMaterialization(mount.rule_key(name), description=_description(report), metadata=_metadata(report)))
     written = [table for table in lake.tables(name.namespace) if table.name in (name, rejects_name(name))]
-    book_behind(context, lake, mount, written, by=BookingRun(report.job_id))
-    book_health(context, lake, mount, {table.name for table in written})
+    book_behind(run, written, by=BookingRun(report.job_id))
+    book_health(run, {table.name for table in written})
     report_checks(context.instance, [rejects_of(mount, lake, name)])
     context.add_output_metadata(_metadata(report))
 

@@ -18,7 +18,7 @@ from lakewarden.dagster.jobs.event_log.book import book
 from lakewarden.dagster.jobs.event_log.histories import book_selected, book_unchanged
 from lakewarden.dagster.jobs.flush import FlushConfig, flush_by
 from lakewarden.dagster.jobs.runs import OPERATION, RETRIES, declined, named_by, subject_tags, tag_run
-from lakewarden.dagster.lakehouse import LAKE, SPARK, lake_of
+from lakewarden.dagster.lakehouse import LAKE, SPARK, WarehouseRun
 from lakewarden.dagster.mount import Mount
 
 PARTITIONS_PER_RUN = 500
@@ -42,29 +42,30 @@ def _executable(mount: Mount, spec: dg.AssetSpec, table: Table) -> dg.AssetsDefi
         retry_policy=RETRIES,
     )
     def materialize(context: dg.AssetExecutionContext) -> Iterator[dg.MaterializeResult[None]]:
-        _materialize(context.op_execution_context, lake_of(context, mount), mount, table)
+        _materialize(WarehouseRun.of(context, mount), table)
         yield dg.MaterializeResult(metadata=BOOKED)
 
     return materialize
 
 
-def _materialize(context: dg.OpExecutionContext, lake: Lakehouse, mount: Mount, table: Table) -> None:
+def _materialize(run: WarehouseRun, table: Table) -> None:
     """Flushes (of a STREAM table: evicts) the run's partitions, or the whole table, and books each of the scopes once.
 
     A flush of a large table is one commit for all of its partitions, whichever the run selects.
     """
+    context, lake, mount = run.context, run.lake, run.mount
     operation: Operation = "evict" if table.type == "STREAM" else "flush"
-    named = {"tables": [str(table.name)]} if table.type == "SHARED" else named_by(context, mount)
+    named = {"tables": [str(table.name)]} if table.type == "SHARED" else named_by(run)
     tag_run(context, {OPERATION: operation, **mount.tags, **subject_tags(named)})
     with declined(context):
         config = FlushConfig.model_validate(named)
         reports = flush_by(lake, config) if operation == "flush" else _evict(lake, table.name, config)
         reported = {report.scope for report in reports if report.outcome != "skipped"}  # another flush may have been first
         wanted = [Scope(table.name)] if table.type == "SHARED" else config.exact()
-        book_unchanged(context, lake, mount, [scope for scope in wanted if scope not in reported], operation)
-        book(context, lake, mount, reports)
+        book_unchanged(run, [scope for scope in wanted if scope not in reported], operation)
+        book(run, reports)
         if table.type == "SHARED":
-            book_selected(context, lake, mount, table)
+            book_selected(run, table)
 
 
 def _evict(lake: Lakehouse, name: TableName, config: FlushConfig) -> list[ScopeReport]:

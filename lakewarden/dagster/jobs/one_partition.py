@@ -10,11 +10,11 @@ from pydantic import Field
 
 from lakewarden.base.scope import Scope
 from lakewarden.catalog.model import Catalog
-from lakewarden.client import Lakehouse
 from lakewarden.dagster.assets.links import COMPACT, OPTIMIZE
 from lakewarden.dagster.assets.partition_values import has_values, key_of
 from lakewarden.dagster.jobs.event_log.book import book
-from lakewarden.dagster.jobs.runs import RETRIES, SPARK, TABLE, declined, job_of_table, job_tags
+from lakewarden.dagster.jobs.runs import SPARK, TABLE, job_of_table, job_tags, warehouse_op
+from lakewarden.dagster.lakehouse import WarehouseRun
 from lakewarden.dagster.mount import Mount
 from lakewarden.delta.parquet.files import by_partition
 from lakewarden.delta.scope import open_scope
@@ -28,32 +28,26 @@ class OptimizePartitionConfig(dg.Config):
     zorder: list[str] = Field([], description="Columns to cluster by (Z-order); empty means bin-packing only.")
 
 
-@dg.op(name=OPTIMIZE, retry_policy=RETRIES, tags={"kind": "spark"}, description="Optimize one partition, and book it.")
-def optimize_partition(
-    context: dg.OpExecutionContext,
-    config: OptimizePartitionConfig,
-    lake: dg.ResourceParam[Lakehouse],
-    mount: dg.ResourceParam[Mount],
-) -> None:
-    with declined(context):
-        table, where = _selected(context, lake)
-        book(context, lake, mount, lake.optimize(table, zorder=config.zorder, where=where, look=True))
+@warehouse_op("Optimize one partition, and book it.", name=OPTIMIZE, kind="spark")
+def optimize_partition(run: WarehouseRun, config: OptimizePartitionConfig) -> None:
+    table, where = _selected(run)
+    book(run, run.lake.optimize(table, zorder=config.zorder, where=where, look=True))
 
 
-@dg.op(name=COMPACT, retry_policy=RETRIES, tags={"kind": "spark"}, description="Compact one partition, and book it.")
-def compact_partition(context: dg.OpExecutionContext, lake: dg.ResourceParam[Lakehouse], mount: dg.ResourceParam[Mount]) -> None:
-    with declined(context):
-        table, where = _selected(context, lake)
-        book(context, lake, mount, lake.compact(table, where=where, look=True))
+@warehouse_op("Compact one partition, and book it.", name=COMPACT, kind="spark")
+def compact_partition(run: WarehouseRun) -> None:
+    table, where = _selected(run)
+    book(run, run.lake.compact(table, where=where, look=True))
 
 
-def _selected(context: dg.OpExecutionContext, lake: Lakehouse) -> tuple[str, str]:
+def _selected(run: WarehouseRun) -> tuple[str, str]:
     """The name of the run's table, and the condition that is true for its partition alone.
 
     Raises:
         InvalidArgument: the form selects no partition.
         NotFound: the table has no such partition now.
     """
+    context, lake = run.context, run.lake
     table = lake.table(context.job_def.tags[TABLE]).table
     if not context.has_partition_key:
         raise InvalidArgument(f"{table.name}: select a partition in the form; optimize_job and compact_job take the whole table")

@@ -6,11 +6,10 @@ from datetime import timedelta
 import dagster as dg
 from pydantic import Field
 
-from lakewarden.client import Lakehouse
 from lakewarden.dagster.assets.health import flushed_key, health_key
 from lakewarden.dagster.jobs.event_log.events import strangers
-from lakewarden.dagster.jobs.runs import RETRIES, declined, job_of, job_tags
-from lakewarden.dagster.mount import Mount
+from lakewarden.dagster.jobs.runs import job_of, job_tags, warehouse_op
+from lakewarden.dagster.lakehouse import WarehouseRun
 
 
 class PruneConfig(dg.Config):
@@ -23,27 +22,25 @@ class PruneConfig(dg.Config):
     hours: float = Field(24.0, description="Hours that every event stays.")
 
 
-@dg.op(retry_policy=RETRIES, description="Remove old events of scopes from Dagster's storage.")
-def prune(
-    context: dg.OpExecutionContext, config: PruneConfig, lake: dg.ResourceParam[Lakehouse], mount: dg.ResourceParam[Mount]
-) -> None:
+@warehouse_op("Remove old events of scopes from Dagster's storage.")
+def prune(run: WarehouseRun, config: PruneConfig) -> None:
     from lakewarden.dagster.jobs.event_log import pruning  # the tables of Dagster's storage, which only this job needs
     from lakewarden.dagster.jobs.event_log.sweeping import InstanceStorages
 
+    context, lake, mount = run.context, run.lake, run.mount
     storages = InstanceStorages.of(context.instance)
     if storages is None:
         context.log.warning("Dagster's storage is not one that single events can be removed from: nothing is pruned")
         return
-    with declined(context):
-        tables = [table.name for table in lake.tables()]
-        healths = [*(health_key(mount, name) for name in (*tables, None)), *(flushed_key(mount, name) for name in tables)]
-        keys = [*map(mount.asset_key, tables), *healths]
-        pruned = pruning.prune(storages, keys, lake.warehouse.clock() - timedelta(hours=config.hours), max(config.events, 1))
-        removed = 0
-        for table in lake.tables():
-            users = strangers(context.instance, mount, lake, table)
-            pruning.remove_partitions(context.instance, storages, mount.asset_key(table.name), mount.dotted(table.name), users)
-            removed += len(users)
+    tables = [table.name for table in lake.tables()]
+    healths = [*(health_key(mount, name) for name in (*tables, None)), *(flushed_key(mount, name) for name in tables)]
+    keys = [*map(mount.asset_key, tables), *healths]
+    pruned = pruning.prune(storages, keys, lake.warehouse.clock() - timedelta(hours=config.hours), max(config.events, 1))
+    removed = 0
+    for table in lake.tables():
+        users = strangers(context.instance, mount, lake, table)
+        pruning.remove_partitions(context.instance, storages, mount.asset_key(table.name), mount.dotted(table.name), users)
+        removed += len(users)
     context.add_output_metadata(asdict(replace(pruned, partitions=removed)))
 
 

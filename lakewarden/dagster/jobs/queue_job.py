@@ -4,13 +4,12 @@ import dagster as dg
 from pydantic import Field
 
 from lakewarden.catalog.state.job import Job
-from lakewarden.client import Lakehouse
 from lakewarden.dagster.assets.health_changes import book_health
 from lakewarden.dagster.assets.metadata import table_value
 from lakewarden.dagster.jobs.event_log.behind import book_behind
 from lakewarden.dagster.jobs.event_log.events import mark_failed
-from lakewarden.dagster.jobs.runs import RETRIES, SPARK, ScopeSelection, declined, job_of, job_tags, raise_failures
-from lakewarden.dagster.mount import Mount
+from lakewarden.dagster.jobs.runs import SPARK, ScopeSelection, job_of, job_tags, raise_failures, warehouse_op
+from lakewarden.dagster.lakehouse import WarehouseRun
 from lakewarden.maintenance.check.memory import BROKEN, recheck
 from lakewarden.tables.fanout import run_here
 
@@ -21,11 +20,10 @@ class RunQueuedConfig(dg.Config):
     jobs: list[str] = Field([], description="Exactly these, by their ids; empty means all.")
 
 
-@dg.op(retry_policy=RETRIES, tags={"kind": "spark"}, description="Run the queued jobs, oldest first.")
-def run_queued(context: dg.OpExecutionContext, config: RunQueuedConfig, lake: dg.ResourceParam[Lakehouse]) -> None:
-    with declined(context):
-        ran = lake.run_jobs(config.jobs or None)
-    context.add_output_metadata({"jobs": table_value(map(_row, ran)), "ran": len(ran)})
+@warehouse_op("Run the queued jobs, oldest first.", kind="spark")
+def run_queued(run: WarehouseRun, config: RunQueuedConfig) -> None:
+    ran = run.lake.run_jobs(config.jobs or None)
+    run.context.add_output_metadata({"jobs": table_value(map(_row, ran)), "ran": len(ran)})
     failed = [job for job in ran if job.status == "failed"]
     if failed:
         raise dg.Failure(
@@ -60,18 +58,16 @@ class RecordConfig(ScopeSelection):
     again: bool = Field(False, description="Book the others, too.")
 
 
-@dg.op(retry_policy=RETRIES, description="Read the scopes' newest commits, and book one event for each.")
-def record(
-    context: dg.OpExecutionContext, config: RecordConfig, lake: dg.ResourceParam[Lakehouse], mount: dg.ResourceParam[Mount]
-) -> None:
-    with declined(context):
-        tables = [lake.table(name).table for name in config.tables] or lake.tables()
-        reports = book_behind(context, lake, mount, tables, config.user, again=config.again)
-        broken = [report.scope for report in reports if report.fault and report.fault.code in BROKEN]
-        recheck(lake.warehouse, run_here, broken)
-        book_health(context, lake, mount, {report.scope.table for report in reports}, failed=bool(broken))
-        mark_failed(context, lake, mount, [report for report in reports if report.fault])
-        raise_failures(sorted(reports, key=lambda report: report.fault is None or not report.fault.transient))
+@warehouse_op("Read the scopes' newest commits, and book one event for each.")
+def record(run: WarehouseRun, config: RecordConfig) -> None:
+    lake = run.lake
+    tables = [lake.table(name).table for name in config.tables] or lake.tables()
+    reports = book_behind(run, tables, config.user, again=config.again)
+    broken = [report.scope for report in reports if report.fault and report.fault.code in BROKEN]
+    recheck(lake.warehouse, run_here, broken)
+    book_health(run, {report.scope.table for report in reports}, failed=bool(broken))
+    mark_failed(run.context, run.lake, run.mount, [report for report in reports if report.fault])
+    raise_failures(sorted(reports, key=lambda report: report.fault is None or not report.fault.transient))
 
 
 record_job = job_of(record, job_tags("record", 5), "Books what was done outside of Dagster.")

@@ -2,23 +2,20 @@
 
 from collections.abc import Sequence
 
-import dagster as dg
-
-from lakewarden.client import Lakehouse
 from lakewarden.dagster.assets.metadata import Row, table_value
-from lakewarden.dagster.jobs.runs import RETRIES, declined, job_of, job_tags
+from lakewarden.dagster.jobs.runs import job_of, job_tags, warehouse_op
+from lakewarden.dagster.lakehouse import WarehouseRun
 from lakewarden.ingest.relays import RelayOutcome
 
 RELAY = "relay"
 
 
-@dg.op(retry_policy=RETRIES, description="Publish what the topics lack.")
-def relay(context: dg.OpExecutionContext, lake: dg.ResourceParam[Lakehouse]) -> None:
+@warehouse_op("Publish what the topics lack.")
+def relay(run: WarehouseRun) -> None:
     """A relay that ended fails the step behind the others: its owner decides what its topic is to have (docs/kafka.md)."""
-    with declined(context):
-        outcomes = lake.topics.relay_every()
-        context.add_output_metadata({"tables": table_value([_row(each) for each in outcomes])} if outcomes else {})
-        _raise_first(outcomes)
+    outcomes = run.lake.topics.relay_every()
+    run.context.add_output_metadata({"tables": table_value([_row(each) for each in outcomes])} if outcomes else {})
+    _raise_first(outcomes)
 
 
 relay_job = job_of(

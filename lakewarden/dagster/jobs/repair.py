@@ -6,12 +6,11 @@ import dagster as dg
 from pydantic import Field
 
 from lakewarden.catalog.report import ScopeReport
-from lakewarden.client import Lakehouse
 from lakewarden.dagster.assets.metadata import table_value
 from lakewarden.dagster.jobs.event_log.book import book
 from lakewarden.dagster.jobs.forms import option_values, plan_field, plan_link, run_or_apply, takes_options
-from lakewarden.dagster.jobs.runs import RETRIES, declined, job_of, job_tags, raise_failures
-from lakewarden.dagster.mount import Mount
+from lakewarden.dagster.jobs.runs import job_of, job_tags, raise_failures, warehouse_op
+from lakewarden.dagster.lakehouse import WarehouseRun
 
 _SHOWN = 100
 
@@ -29,21 +28,18 @@ class RepairConfig(dg.Config):
     plan: str = plan_field()
 
 
-@dg.op(retry_policy=RETRIES, description="Repair what is damaged, and book one event for each scope.")
-def repair(
-    context: dg.OpExecutionContext, config: RepairConfig, lake: dg.ResourceParam[Lakehouse], mount: dg.ResourceParam[Mount]
-) -> None:
+@warehouse_op("Repair what is damaged, and book one event for each scope.")
+def repair(run: WarehouseRun, config: RepairConfig) -> None:
     """A storage that is away fails no repair of scopes elsewhere, which are what the form names: the log warns of it."""
-    with declined(context):
-        tables = (config.table,) if config.table else ()
-        reports = run_or_apply(lake, "repair", tables, option_values(config, "repair"), config)
-        context.add_output_metadata({**plan_link(context, reports), "repaired": _shown(reports)})
-        scopes = [report for report in reports if _subject(report) == "scope"]
-        of_others = [report for report in reports if config.table and scopes and _subject(report) == "storage"]
-        for report in of_others:
-            context.log.warning("%s", report.fault and report.fault.message)
-        book(context, lake, mount, scopes, preview=config.dry_run)
-        raise_failures([report for report in reports if report not in (*scopes, *of_others)])
+    tables = (config.table,) if config.table else ()
+    reports = run_or_apply(run.lake, "repair", tables, option_values(config, "repair"), config)
+    run.context.add_output_metadata({**plan_link(run.context, reports), "repaired": _shown(reports)})
+    scopes = [report for report in reports if _subject(report) == "scope"]
+    of_others = [report for report in reports if config.table and scopes and _subject(report) == "storage"]
+    for report in of_others:
+        run.context.log.warning("%s", report.fault and report.fault.message)
+    book(run, scopes, preview=config.dry_run)
+    raise_failures([report for report in reports if report not in (*scopes, *of_others)])
 
 
 def _subject(report: ScopeReport) -> str:

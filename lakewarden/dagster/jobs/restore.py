@@ -27,7 +27,16 @@ from lakewarden.dagster.jobs.forms import (
     run_or_apply,
     takes_options,
 )
-from lakewarden.dagster.jobs.runs import RETRIES, TABLE, declined, job_of, job_of_table, job_tags, subject_tags, tag_run
+from lakewarden.dagster.jobs.runs import (
+    TABLE,
+    job_of,
+    job_of_table,
+    job_tags,
+    subject_tags,
+    tag_run,
+    warehouse_op,
+)
+from lakewarden.dagster.lakehouse import WarehouseRun
 from lakewarden.dagster.mount import Mount
 from lakewarden.delta.past import parse_moment
 from lakewarden.errors import InvalidArgument
@@ -76,14 +85,11 @@ class RestoreConfig(dg.Config):
     plan: str = plan_field()
 
 
-@dg.op(retry_policy=RETRIES, description="Restore the scopes, and book one event for each.")
-def restore(
-    context: dg.OpExecutionContext, config: RestoreConfig, lake: dg.ResourceParam[Lakehouse], mount: dg.ResourceParam[Mount]
-) -> None:
-    with declined(context):
-        reports = _run(lake, config)
-        context.add_output_metadata(plan_link(context, reports, "table"))
-        book(context, lake, mount, reports, preview=config.dry_run)
+@warehouse_op("Restore the scopes, and book one event for each.")
+def restore(run: WarehouseRun, config: RestoreConfig) -> None:
+    reports = _run(run.lake, config)
+    run.context.add_output_metadata(plan_link(run.context, reports, "table"))
+    book(run, reports, preview=config.dry_run)
 
 
 def _run(lake: Lakehouse, config: RestoreConfig) -> list[ScopeReport]:
@@ -122,22 +128,20 @@ LISTED = 100
 """Versions that a run lists."""
 
 
-@dg.op(name=RESTORE, retry_policy=RETRIES, description="Show what a restore of one scope would do, or do what was planned.")
-def restore_table(
-    context: dg.OpExecutionContext, config: RestoreTableConfig, lake: dg.ResourceParam[Lakehouse], mount: dg.ResourceParam[Mount]
-) -> None:
-    with declined(context):
-        scope = _scope(context, lake, config.user, config.plan)
-        tag_run(context, subject_tags({"user": scope.user}))
-        if config.to == "" and not config.plan:
-            context.add_output_metadata(_versions(lake, mount, scope, config.before))
-            return
-        reports = _run_on_table(lake, scope, config)
-        if not config.plan:
-            from lakewarden.dagster.assets.restored_rows import rows_of  # builds SQL, which only a preview needs
+@warehouse_op("Show what a restore of one scope would do, or do what was planned.", name=RESTORE)
+def restore_table(run: WarehouseRun, config: RestoreTableConfig) -> None:
+    context, lake = run.context, run.lake
+    scope = _scope(context, lake, config.user, config.plan)
+    tag_run(context, subject_tags({"user": scope.user}))
+    if config.to == "" and not config.plan:
+        context.add_output_metadata(_versions(lake, run.mount, scope, config.before))
+        return
+    reports = _run_on_table(lake, scope, config)
+    if not config.plan:
+        from lakewarden.dagster.assets.restored_rows import rows_of  # builds SQL, which only a preview needs
 
-            context.add_output_metadata({**plan_link(context, reports), **rows_of(lake, reports)})
-        book(context, lake, mount, reports, preview=not config.plan)
+        context.add_output_metadata({**plan_link(context, reports), **rows_of(lake, reports)})
+    book(run, reports, preview=not config.plan)
 
 
 def _versions(lake: Lakehouse, mount: Mount, scope: Scope, before: int | None) -> dict[str, dg.MetadataValue]:

@@ -6,6 +6,8 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from inspect import Parameter, Signature
+from typing import Any, get_type_hints
 
 import dagster as dg
 from pydantic import Field
@@ -13,13 +15,14 @@ from pydantic import Field
 from lakewarden.base.clock import Clock
 from lakewarden.base.scope import TableName
 from lakewarden.catalog.report import ScopeReport
+from lakewarden.client import Lakehouse
 from lakewarden.dagster.assets.metadata import table_value
 from lakewarden.dagster.internals import (
     ASSET_PARTITION_RANGE_END_TAG,
     ASSET_PARTITION_RANGE_START_TAG,
     PARTITION_NAME_TAG,
 )
-from lakewarden.dagster.lakehouse import begin_of
+from lakewarden.dagster.lakehouse import WarehouseRun, begin_of
 from lakewarden.dagster.mount import Mount
 from lakewarden.errors import LakewardenError, Transient
 from lakewarden.storage.paths import encode
@@ -169,13 +172,14 @@ def op_config(run: dg.DagsterRun) -> Mapping[str, object]:
     return config if isinstance(config, Mapping) else {}
 
 
-def named_by(context: dg.OpExecutionContext, mount: Mount) -> Mapping[str, object]:
+def named_by(run: WarehouseRun) -> Mapping[str, object]:
     """What the run is for, in the words of an op's config. The run of an asset has none: it names a table and partitions."""
+    context = run.context
     if not context.has_assets_def:
         config: Mapping[str, object] = context.op_config
         return config
     users = context.partition_keys if context.has_partitions else ()
-    return _of_tables([table for key in context.assets_def.keys if (table := mount.table_of(key))], users)
+    return _of_tables([table for key in context.assets_def.keys if (table := run.mount.table_of(key))], users)
 
 
 def named_by_run(instance: dg.DagsterInstance, mount: Mount, run: dg.DagsterRun) -> Mapping[str, object]:
@@ -233,6 +237,32 @@ def declined(context: dg.OpExecutionContext) -> Iterator[None]:
             metadata={"code": error.code},
             allow_retries=isinstance(error, Transient),
         ) from error
+
+
+def warehouse_op(said: str, *, name: str = "", kind: str = "", **more: Any) -> Callable[[Callable[..., None]], dg.OpDefinition]:
+    """The op of a function over a warehouse, which takes its `run`, and its `config` where it has one. What it raises is
+    `declined`; what may go away is tried again.
+
+    Args:
+        said: the op's description.
+        name: where it is not the function's.
+        more: as `dagster.op` takes it.
+    """
+
+    def made(work: Callable[..., None]) -> dg.OpDefinition:
+        def step(context: dg.OpExecutionContext, lake: Lakehouse, mount: Mount, **form: object) -> None:
+            with declined(context):
+                work(WarehouseRun(context, lake, mount), **form)
+
+        form = get_type_hints(work).get("config")
+        resources = {"lake": dg.ResourceParam[Lakehouse], "mount": dg.ResourceParam[Mount]}
+        takes = {"context": dg.OpExecutionContext, **({"config": form} if form else {}), **resources}
+        taken = [Parameter(each, Parameter.POSITIONAL_OR_KEYWORD, annotation=takes[each]) for each in takes]
+        step.__signature__ = Signature(taken, return_annotation=None)  # type: ignore[attr-defined]  # what Dagster reads
+        tags = {"kind": kind} if kind else None
+        return dg.op(name=name or work.__name__, retry_policy=RETRIES, tags=tags, description=said, **more)(step)
+
+    return made
 
 
 def raise_failures(reports: Sequence[ScopeReport]) -> None:

@@ -15,6 +15,7 @@ from lakewarden.dagster.jobs.optimize import optimize_job
 from lakewarden.dagster.jobs.queue_job import record_job
 from lakewarden.dagster.jobs.restore import restore_job
 from lakewarden.dagster.jobs.vacuum import vacuum_job
+from lakewarden.dagster.lakehouse import WarehouseRun
 from lakewarden.dagster.mount import Mount
 from tests.dagster.jobs.conftest import RunJob
 from tests.fixtures.bucket import path_of
@@ -216,7 +217,7 @@ def test_a_table_of_too_many_users_gets_one_event_with_its_worst_scopes(chat: st
         with Lakehouse.open(chat) as lake:
             reports = lake.flush()
             write(chat, USERS[1], 40, 41)
-            book(context, lake, Mount(chat), reports, max_partitions=2)
+            book(WarehouseRun(context, lake, Mount(chat)), reports, max_partitions=2)
 
     @dg.job
     def crowd_job() -> None:

@@ -19,7 +19,7 @@ from lakewarden.dagster.jobs.flush import FlushConfig, flush_by, flush_job
 from lakewarden.dagster.jobs.materialize import build_table_assets
 from lakewarden.dagster.jobs.queue_job import record_job
 from lakewarden.dagster.jobs.runs import OPERATION, SCOPES, TABLE, USER
-from lakewarden.dagster.lakehouse import resources_of, shared_resources
+from lakewarden.dagster.lakehouse import WarehouseRun, resources_of, shared_resources
 from lakewarden.dagster.mount import Mount
 from tests.dagster.jobs.conftest import RunJob
 from tests.dagster.jobs.test_jobs import MESSAGES_KEY, ROOMS_KEY, materialized
@@ -170,7 +170,7 @@ def test_a_retry_books_no_scope_again_that_had_nothing_pending(chat: str, instan
     @dg.op(retry_policy=dg.RetryPolicy(max_retries=1))
     def twice(context: dg.OpExecutionContext) -> None:
         with Lakehouse.open(chat) as lake:
-            book_unchanged(context, lake, Mount(chat), [Scope(TableName("chat", "messages"), "ada")], "flush")
+            book_unchanged(WarehouseRun(context, lake, Mount(chat)), [Scope(TableName("chat", "messages"), "ada")], "flush")
         raise dg.Failure("the storage was away")
 
     @dg.job

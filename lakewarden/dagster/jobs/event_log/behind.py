@@ -24,7 +24,7 @@ from lakewarden.dagster.assets.tables import is_crowded
 from lakewarden.dagster.jobs.event_log.events import ScopeEvent, book_events, register_users
 from lakewarden.dagster.jobs.event_log.histories import Now, booked_commit, look, newest_events, with_values
 from lakewarden.dagster.jobs.runs import book_themselves, tables_in
-from lakewarden.dagster.lakehouse import run_of
+from lakewarden.dagster.lakehouse import WarehouseRun, run_of
 from lakewarden.dagster.mount import Mount
 from lakewarden.delta.reading.history import entries_of
 from lakewarden.delta.scope import open_scope
@@ -57,14 +57,7 @@ class BookingRun:
 
 
 def book_behind(
-    context: dg.OpExecutionContext,
-    lake: Lakehouse,
-    mount: Mount,
-    tables: Iterable[Table],
-    user: str | None = None,
-    *,
-    again: bool = False,
-    by: BookingRun = BookingRun(),  # frozen
+    run: WarehouseRun, tables: Iterable[Table], user: str | None = None, *, again: bool = False, by: BookingRun = BookingRun()
 ) -> list[ScopeReport]:
     """Books the scopes of the tables, or of the user, whose newest event is not of their newest version.
 
@@ -74,6 +67,7 @@ def book_behind(
     Returns:
         What was booked, and what could not be read, as failed: one scope keeps no other from its pages.
     """
+    context, lake, mount = run.context, run.lake, run.mount
     reports = list[ScopeReport]()
     for table in tables:
         if is_crowded(lake.warehouse, table):
@@ -83,10 +77,10 @@ def book_behind(
         found, failed = _look_at(lake, table, user, known, by.lost)
         behind = [one for one in found if (one.report.scope, one.report.version) not in by.others]
         theirs = book_themselves(context.instance, context.run, lake.warehouse.clock) - by.lost
-        unbooked = behind if again else _unbooked(context, mount, table, behind, theirs)
+        unbooked = behind if again else _unbooked(run, table, behind, theirs)
         booked = [replace(one, report=replace(one.report, reason="")) if one.job_id == by.own else one for one in unbooked]
         register_users(context.instance, mount, [one.report.scope for one in booked])
-        book_events(context, mount, with_values(context, lake, mount, booked))
+        book_events(context, mount, with_values(run, booked))
         context.log.info("%s: booked %d commits", table.name, len(booked))
         for one in failed:
             context.log.warning("%s is not booked: %s", one.scope, one.fault)
@@ -126,9 +120,7 @@ def named_tables(lake: Lakehouse, config: Mapping[str, object]) -> list[Table]:
     return [table for table in lake.tables() if not named or str(table.name) in named]
 
 
-def _unbooked(
-    context: dg.OpExecutionContext, mount: Mount, table: Table, behind: Sequence[ScopeEvent], theirs: Collection[str]
-) -> list[ScopeEvent]:
+def _unbooked(run: WarehouseRun, table: Table, behind: Sequence[ScopeEvent], theirs: Collection[str]) -> list[ScopeEvent]:
     """Those that no other run has booked, or is about to: a run books when it has done all of its scopes.
 
     The order matters. A run that made the commit and is not under way any more has booked it, before its events are read here.
@@ -139,7 +131,7 @@ def _unbooked(
         if run_of(one.job_id) in theirs:
             left[one.report.scope] = min(_version(one), left.get(one.report.scope, _version(one)))
     free = [one for one in behind if one.report.scope not in left or _version(one) < left[one.report.scope]]
-    known = booked_versions(context.instance, mount, table, [one.report.scope.user or "" for one in free]) if free else {}
+    known = booked_versions(run.context.instance, run.mount, table, [one.report.scope.user or "" for one in free]) if free else {}
     return [one for one in free if _version(one) > known.get(one.report.scope, -1)]
 
 

@@ -21,6 +21,7 @@ from lakewarden.dagster.jobs.event_log.behind import BookingRun, book_behind, na
 from lakewarden.dagster.jobs.event_log.events import ScopeEvent, backlog_of, book_events, event_kind, mark_failed, register_users
 from lakewarden.dagster.jobs.event_log.histories import with_histories, with_values
 from lakewarden.dagster.jobs.runs import attempts_before, named_by, raise_failures, scopes_table
+from lakewarden.dagster.lakehouse import WarehouseRun
 from lakewarden.dagster.mount import Mount
 from lakewarden.maintenance.check.memory import BROKEN
 
@@ -30,13 +31,7 @@ _BROKEN_SHOWN = 20
 
 
 def book(
-    context: dg.OpExecutionContext,
-    lake: Lakehouse,
-    mount: Mount,
-    reports: Sequence[ScopeReport],
-    max_partitions: int = MAX_PARTITIONS,
-    *,
-    preview: bool = False,
+    run: WarehouseRun, reports: Sequence[ScopeReport], max_partitions: int = MAX_PARTITIONS, *, preview: bool = False
 ) -> None:
     """Books what was done or planned for each scope, then fails if any scope failed.
 
@@ -50,24 +45,25 @@ def book(
     Raises:
         dagster.Failure: some scopes failed; it names them. Retries are allowed if any failure may be transient.
     """
+    context, lake, mount = run.context, run.lake, run.mount
     all_reports = [report for report in reports if report.outcome in ("done", "planned")]
     crowded = crowded_tables(lake, {report.scope.table for report in reports}, max_partitions)
     single = [report for report in all_reports if report.scope.table not in crowded]
     if lost := attempts_before(context):
         own = frozenset((report.scope, report.version) for report in all_reports)
-        named = named_tables(lake, named_by(context, mount))
-        book_behind(context, lake, mount, named, by=BookingRun(others=own, lost=lost))
+        named = named_tables(lake, named_by(run))
+        book_behind(run, named, by=BookingRun(others=own, lost=lost))
     register_users(context.instance, mount, [report.scope for report in single])
     backlogs = backlog_of(lake)
     booked = [ScopeEvent(report, backlog=backlogs.get(report.scope, NO_BACKLOG)) for report in single]
-    book_events(context, mount, with_values(context, lake, mount, with_histories(context.instance, mount, booked)))
+    book_events(context, mount, with_values(run, with_histories(context.instance, mount, booked)))
     for table in sorted(crowded):
         of_table = [report for report in all_reports if report.scope.table == table]
         if of_table:
             log_events(context, [_crowd_event(mount.asset_key(table), of_table, backlogs)])
     broken = [] if preview else [report for report in reports if report.fault and report.fault.code in BROKEN]
     changed = [*(report for report in reports if report.outcome == "done"), *broken]
-    book_health(context, lake, mount, {report.scope.table for report in changed}, failed=bool(broken))
+    book_health(run, {report.scope.table for report in changed}, failed=bool(broken))
     context.add_output_metadata(summary(reports))
     if not preview:
         mark_failed(context, lake, mount, [report for report in reports if report.scope.table not in crowded])

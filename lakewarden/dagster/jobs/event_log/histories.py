@@ -46,6 +46,7 @@ from lakewarden.dagster.jobs.event_log.events import (
     partition_event,
     register_users,
 )
+from lakewarden.dagster.lakehouse import WarehouseRun
 from lakewarden.dagster.mount import Mount
 from lakewarden.delta.commit_log.commits import CommitLog
 from lakewarden.delta.reading.history import HistoryEntry, entries_below, entries_of
@@ -162,13 +163,12 @@ def booked_commit(target: ScopeTarget, commit: HistoryEntry, table: ScopeTable |
 NOTHING_PENDING = "nothing was pending"
 
 
-def book_unchanged(
-    context: dg.OpExecutionContext, lake: Lakehouse, mount: Mount, scopes: Sequence[Scope], operation: Operation
-) -> None:
+def book_unchanged(run: WarehouseRun, scopes: Sequence[Scope], operation: Operation) -> None:
     """Books the scopes as they are: not the commits that made them so, which other runs book. A retry books none again.
 
     A partition without a scope, which somebody added to Dagster by hand, gets no event; `prune_job` removes it.
     """
+    context, lake, mount = run.context, run.lake, run.mount
     there = existing(lake, scopes)
     if strangers := [str(scope) for scope in scopes if scope not in there]:
         context.log.warning("no such scope: %s", ", ".join(strangers))
@@ -196,28 +196,26 @@ def _booked_by(context: dg.OpExecutionContext) -> list[dg.AssetMaterialization]:
     return [event for record in records if (event := record.asset_materialization)]
 
 
-def with_values(context: dg.OpExecutionContext, lake: Lakehouse, mount: Mount, booked: Iterable[ScopeEvent]) -> list[ScopeEvent]:
+def with_values(run: WarehouseRun, booked: Iterable[ScopeEvent]) -> list[ScopeEvent]:
     """The same, those of large tables with the partitions that they touched, which are registered.
 
     A table of more than `MAX_VALUES` partitions gets none. One of which none is registered yet gets all, by its newest commit.
     """
     every = list(booked)
-    tables = lake.warehouse.catalog.read().tables
+    tables = run.lake.warehouse.catalog.read().tables
     for name in {one.table for one in every}:
         if name in tables and has_values(tables[name]):
-            every = _of_table(context, lake, mount, tables[name], every)
+            every = _of_table(run, tables[name], every)
     return every
 
 
-def _of_table(
-    context: dg.OpExecutionContext, lake: Lakehouse, mount: Mount, table: Table, every: Sequence[ScopeEvent]
-) -> list[ScopeEvent]:
-    opened = open_scope(_target(lake, table))
+def _of_table(run: WarehouseRun, table: Table, every: Sequence[ScopeEvent]) -> list[ScopeEvent]:
+    opened = open_scope(_target(run.lake, table))
     states = states_of(opened)
     if opened is None or len(states) > MAX_VALUES:
         return list(every)
-    name = mount.dotted(table.name)
-    fresh = not context.instance.get_dynamic_partitions(name)
+    name, instance = run.mount.dotted(table.name), run.context.instance
+    fresh = not instance.get_dynamic_partitions(name)
 
     def marked(one: ScopeEvent) -> ScopeEvent:
         newest = one.report.version in (None, opened.version)
@@ -228,7 +226,7 @@ def _of_table(
 
     found = [marked(one) if one.table == table.name else one for one in every]
     if keys := {touched.key for one in found if one.table == table.name for touched in one.touched}:
-        context.instance.add_dynamic_partitions(name, sorted(keys))
+        instance.add_dynamic_partitions(name, sorted(keys))
     return found
 
 
@@ -248,14 +246,15 @@ def _touched(report: ScopeReport, table: Table) -> set[str]:
     return set()
 
 
-def book_selected(context: dg.OpExecutionContext, lake: Lakehouse, mount: Mount, table: Table) -> None:
+def book_selected(run: WarehouseRun, table: Table) -> None:
     """Books the run's partitions that it did not change: Dagster waits for an event of each of them."""
+    context, mount = run.context, run.mount
     selected = context.partition_keys if context.has_partitions else ()
     booked = {event.partition for event in _booked_by(context)}
     left = [key for key in selected if key not in booked]
     if not left:
         return
-    target = _target(lake, table)
+    target = _target(run.lake, table)
     opened = open_scope(target)
     states = states_of(opened)
     version = opened.version if opened else None

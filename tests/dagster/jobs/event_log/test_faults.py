@@ -19,6 +19,7 @@ from lakewarden.dagster.jobs.event_log.book import book
 from lakewarden.dagster.jobs.export import export_job
 from lakewarden.dagster.jobs.flush import flush_job
 from lakewarden.dagster.jobs.queue_job import record_job
+from lakewarden.dagster.lakehouse import WarehouseRun
 from lakewarden.dagster.mount import Mount
 from tests.dagster.jobs.conftest import RunJob, runner
 from tests.dagster.jobs.event_log.test_behind import versions
@@ -128,7 +129,7 @@ def test_a_crowded_table_with_nothing_done_ends_as_any_other(chat: str, instance
     @dg.op
     def do_and_book(context: dg.OpExecutionContext) -> None:
         with Lakehouse.open(chat) as lake:
-            book(context, lake, Mount(chat), REPORTS[what](lake), max_partitions=2)
+            book(WarehouseRun(context, lake, Mount(chat)), REPORTS[what](lake), max_partitions=2)
 
     @dg.job
     def crowd_job() -> None:
