@@ -18,9 +18,9 @@ from lakewarden.base.faults import Reach, no_faults
 from lakewarden.catalog.model import TableSchema
 from lakewarden.delta.commit_log.actions import READER, CommitChange, Mode, TableHead, commit_text
 from lakewarden.delta.commit_log.checkpoint import is_due, write_checkpoint
-from lakewarden.delta.commit_log.commit_chains import CHAINS
 from lakewarden.delta.commit_log.committing import held_still, transactions_of
 from lakewarden.delta.commit_log.damage import check_name, torn_error
+from lakewarden.delta.commit_log.kept_versions import CHAINS
 from lakewarden.delta.commit_log.publish import publish
 from lakewarden.delta.commit_log.stamp import CommitStamp
 from lakewarden.delta.commit_log.version import OwnCommit

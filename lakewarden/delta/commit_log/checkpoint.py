@@ -21,9 +21,9 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable, Schema
 
 from lakewarden.base.connection import Location
-from lakewarden.delta.commit_log.commit_chains import CHAINS
 from lakewarden.delta.commit_log.commits import CommitLog
 from lakewarden.delta.commit_log.damage import leads_nowhere
+from lakewarden.delta.commit_log.kept_versions import CHAINS
 from lakewarden.delta.failures import delta_errors
 from lakewarden.delta.replay.log_objects import LAST_CHECKPOINT, LOG, LogObjects, checkpoint_name, commit_name, version_named
 from lakewarden.delta.replay.log_state import replay

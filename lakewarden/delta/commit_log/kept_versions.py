@@ -1,4 +1,5 @@
-"""What is kept of a scope's newest version: by its manifest, or by this process. It is looked at before it is used.
+"""What is kept of a scope's newest version: by its manifest, or by this process. It is looked at before it is used. And the commits
+that led there, as this process saw them.
 
 That version v + 1 does not exist proves neither that v does nor that it is the same: the log may have expired below a
 checkpoint, a dropped table may have been swept away and started again, a backup may have been restored. So commit v is read
@@ -13,6 +14,7 @@ import hmac
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import timedelta
 from hashlib import sha256
 
@@ -24,7 +26,6 @@ from lakewarden.base.recent import Recent
 from lakewarden.base.scope import NOTHING
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.commit_log.actions import TableHead
-from lakewarden.delta.commit_log.commit_chains import CHAINS
 from lakewarden.delta.commit_log.version import MOST_KEPT, Snapshot
 from lakewarden.delta.parquet.files import DataFile
 from lakewarden.delta.replay.log_objects import LOG, commit_name, leading_version
@@ -212,3 +213,67 @@ def _file(each: ListedSegment) -> DataFile:
 
 def _mac(text: bytes, key: str) -> bytes:
     return hmac.digest(key.encode(), text, "sha256").hex().encode()
+
+
+# The last commits of logs on object stores, as this process saw them: a checkpoint is made of them and reads none again.
+#
+# A chain is the commits of one log, each directly behind the one before. Its last one was read, and its digest compared, at a
+# flush's look; then this process created the next, which is refused unless it is that. No two commits are equal, and a log gives
+# each name once: where the last commit of a chain is in a log, so are those below it. A log that was swept and begun again, or
+# came from a backup, has another commit there, and with the look at that a new chain begins
+# (docs/decisions/0151-keys-in-columns-and-chains-of-commits.md).
+
+_MOST_CHAINED = 32 << 20
+"""Of all chains. A commit of a small flush has some two thousand."""
+
+_CHAIN_SHARE = 16
+"""A chain with more than this part of them is not kept."""
+
+_LONGEST = 20
+"""Commits of a chain, as many as a checkpoint is made of."""
+
+
+@dataclass(frozen=True)
+class _Chain:
+    version: int
+    """Of the last commit."""
+    digest: str
+    texts: tuple[bytes, ...]
+
+
+class CommitChains:
+    """By the URI of the table. Safe for threads: of two that put a chain at once, either is one."""
+
+    def __init__(self) -> None:
+        self._chains: Recent[str, _Chain] = Recent(_MOST_CHAINED, _CHAIN_SHARE)
+
+    def was_read(self, location: Location, version: int, text: bytes, digest: str) -> None:
+        """Takes the commit that a look read, whose digest is the expected one."""
+        chain = self._chains.get(location.uri)
+        if chain is None or (chain.version, chain.digest) != (version, digest):
+            self._put(location, _Chain(version, digest, (text,)))
+
+    def was_made(self, location: Location, version: int, text: bytes, before: str) -> str:
+        """Takes the commit that this process made, directly behind the one with the digest `before`; returns its own digest."""
+        chain = self._chains.get(location.uri)
+        follows = chain is not None and (chain.version, chain.digest) == (version - 1, before)
+        texts = (*chain.texts, text) if chain is not None and follows else (text,)
+        chain = _Chain(version, sha256(text).hexdigest(), texts[-_LONGEST:])
+        self._put(location, chain)
+        return chain.digest
+
+    def upto(self, location: Location, version: int) -> dict[str, bytes]:
+        """By name, the commits of the chain that ends with this version; empty where there is none."""
+        chain = self._chains.get(location.uri)
+        if chain is None or chain.version != version:
+            return {}
+        first = version - len(chain.texts) + 1
+        return {commit_name(number): text for number, text in enumerate(chain.texts, first)}
+
+    def _put(self, location: Location, chain: _Chain) -> None:
+        if local_path(location.uri) is None:  # on a disk, reading costs next to nothing, and delta-rs reads it itself
+            self._chains.put(location.uri, chain, sum(map(len, chain.texts)))
+
+
+CHAINS = CommitChains()
+"""Those of this process."""

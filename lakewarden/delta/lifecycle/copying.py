@@ -72,12 +72,8 @@ def copy_table(table: ScopeTable, target: ObjectStore, folder: str, reach: Reach
 
 
 def _read(store: ObjectStore, name: str, live: Collection[str]) -> bytes | None:
-    """A file of the table; None of an older version's that a vacuum took.
-
-    Raises:
-        Conflict: one of those that are `live` vanished.
-        OutsideTable: it is a link that leads out of the table.
-    """
+    """A file of the table; None of an older version's that a vacuum took. Raises `Conflict` where one of those that are `live` is
+    gone, and `OutsideTable` at a link that leads out of the table."""
     try:
         return store.get(check_inside(name, name, store.uri))
     except Missing:

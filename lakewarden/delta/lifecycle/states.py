@@ -16,9 +16,9 @@ from lakewarden.base.faults import Reach, no_faults
 from lakewarden.catalog.model import TableSchema
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.commit_log.actions import CHANGE_DATA_FEED, CommitChange, TableHead, commit_text
-from lakewarden.delta.commit_log.commit_chains import CHAINS
 from lakewarden.delta.commit_log.commits import CommitLog
 from lakewarden.delta.commit_log.committing import Committer, held_still, may_lose
+from lakewarden.delta.commit_log.kept_versions import CHAINS
 from lakewarden.delta.commit_log.publish import publish
 from lakewarden.delta.commit_log.stamp import MOVE, CommitStamp
 from lakewarden.delta.commit_log.version import OwnCommit, Snapshot, first_snapshot

@@ -16,7 +16,7 @@ from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta import table
 from lakewarden.delta.commit_log import checkpoint, kept_versions
 from lakewarden.delta.commit_log.checkpoint import write_checkpoint
-from lakewarden.delta.commit_log.commit_chains import CommitChains
+from lakewarden.delta.commit_log.kept_versions import CommitChains
 from lakewarden.delta.lifecycle import states
 from lakewarden.delta.replay.log_objects import LAST_CHECKPOINT, checkpoint_name, commit_name
 from lakewarden.storage.meter import metered
