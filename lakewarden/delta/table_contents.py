@@ -18,9 +18,8 @@ from lakewarden.delta.commit_log.committing import BATCH_APP, SWEPT
 from lakewarden.delta.commit_log.version import MOST_KEPT, Snapshot, state_of
 from lakewarden.delta.parquet.files import DataFile, LoggedName
 from lakewarden.delta.parquet.reading import open_file
-from lakewarden.delta.parquet.said_bounds import SaidEnds, bounds_of, end_of, said_ends, whole_number
 from lakewarden.delta.parquet.schema import SEQ, SEQ_ID, LiveColumn, column_ids, is_ours, live_columns, reads_alike, version_of
-from lakewarden.delta.parquet.stats import Bounds, Value
+from lakewarden.delta.parquet.stats import Bounds, SaidEnds, Value, bounds_of, end_of, said_ends, whole_number
 from lakewarden.delta.partitions import NO_PARTITION, Partition, respelled, value_of
 from lakewarden.delta.replay.columns import all_rows
 from lakewarden.delta.replay.live_files import vectors_of
@@ -200,7 +199,7 @@ class TableContents:
 
     def bounds(self, column: str) -> Bounds | None:
         """For each live file, in the order of `files`, the lowest and the highest value of the column, None where that is
-        unknown; None where it is unknown of all. What statistics say is rounded outwards (`delta.parquet.said_bounds`), and read
+        unknown; None where it is unknown of all. What statistics say is rounded outwards (`delta.parquet.stats`), and read
         once: it is most of a look-up's work."""
         if column not in self._bounds:
             self._bounds[column] = self._bounds_of(column)

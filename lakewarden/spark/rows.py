@@ -16,8 +16,7 @@ from lakewarden.catalog.model import Catalog, Table
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.parquet.files import DataFile
 from lakewarden.delta.reading.bounds import files_to_read, rows_within
-from lakewarden.delta.reading.file_group import FileGroup
-from lakewarden.delta.reading.rows import empty_rows, matches, merged
+from lakewarden.delta.reading.rows import FileGroup, empty_rows, matches, merged
 from lakewarden.delta.scope import open_scope
 from lakewarden.log.drain import LogScope, read_hot
 from lakewarden.log.stream import read_stream

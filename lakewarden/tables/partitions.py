@@ -11,7 +11,7 @@ from lakewarden.delta.lifecycle.states import is_frozen
 from lakewarden.delta.parquet.files import DataFile, by_partition
 from lakewarden.delta.reading.bounds import files_to_read
 from lakewarden.delta.reading.column_cache import ColdCache
-from lakewarden.delta.reading.file_group import FileGroup
+from lakewarden.delta.reading.rows import FileGroup
 from lakewarden.delta.table import ScopeTable
 from lakewarden.tables.strong_read import Place, ReadSelection, where_it_lies
 

@@ -14,7 +14,7 @@ from lakewarden import Column, Lakehouse
 from lakewarden.base.setting_sections import FlushSettings
 from lakewarden.base.settings import Settings
 from lakewarden.delta.parquet import reading
-from lakewarden.delta.reading import file_group
+from lakewarden.delta.reading import rows as live_rows
 from lakewarden.errors import ConstraintViolation, InvalidArgument, LakewardenError
 from lakewarden.maintenance.engine import WorkEngine
 from lakewarden.tables.fanout import Advance, SizedWork, in_process
@@ -63,7 +63,7 @@ def _opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         found.append(path)
         return reading.open_file(store, path, *rest)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(file_group, "open_file", opening)
+    monkeypatch.setattr(live_rows, "open_file", opening)
     return found
 
 

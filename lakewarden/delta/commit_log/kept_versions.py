@@ -1,5 +1,5 @@
-"""What is kept of a scope's newest version: by its manifest, or by this process. It is looked at before it is used. And the commits
-that led there, as this process saw them.
+"""What is kept of a scope's newest version: by its manifest, or by this process. It is looked at before it is used. And the
+commits that led there, as this process saw them.
 
 That version v + 1 does not exist proves neither that v does nor that it is the same: the log may have expired below a
 checkpoint, a dropped table may have been swept away and started again, a backup may have been restored. So commit v is read

@@ -20,7 +20,7 @@ from lakewarden.base.connection import Location
 from lakewarden.base.threads import COMPUTING, Threads
 from lakewarden.delta.examination.listing import ListedFiles
 from lakewarden.delta.parquet.reading import read_footer
-from lakewarden.delta.parquet.said_bounds import said_ends, whole_number
+from lakewarden.delta.parquet.stats import said_ends, whole_number
 from lakewarden.delta.replay.actions import Metadata, Vector
 from lakewarden.delta.replay.columns import plain_type
 from lakewarden.delta.replay.live_files import NO_FILES, matching, pc, vectors_of, whole

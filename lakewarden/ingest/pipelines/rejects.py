@@ -16,7 +16,7 @@ from lakewarden.catalog.model import OBJECT, Catalog, Column, Pipeline, Table
 from lakewarden.catalog.names import check_table
 from lakewarden.catalog.state.ledger import Ledger
 from lakewarden.delta.reading.bounds import Bound
-from lakewarden.delta.reading.file_group import FileGroup
+from lakewarden.delta.reading.rows import FileGroup
 from lakewarden.delta.scope import open_scope
 from lakewarden.errors import AlreadyExists, InvalidArgument, LakewardenError
 from lakewarden.ingest.pipelines.source import source_of

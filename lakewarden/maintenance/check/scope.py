@@ -18,8 +18,7 @@ from lakewarden.delta.commit_log.committing import DIRECT_APP
 from lakewarden.delta.commit_log.damage import damage_of
 from lakewarden.delta.examination.second_opinion import second_opinion
 from lakewarden.delta.lifecycle.states import is_frozen
-from lakewarden.delta.reading.file_group import FileGroup
-from lakewarden.delta.reading.rows import read_rows
+from lakewarden.delta.reading.rows import FileGroup, read_rows
 from lakewarden.delta.row_rules import rules_of
 from lakewarden.delta.scope import check_owner, copied_from, open_place, what_is_lost
 from lakewarden.delta.table import ScopeTable

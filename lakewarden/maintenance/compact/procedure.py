@@ -20,7 +20,7 @@ from lakewarden.catalog.report import ScopePlan
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.parquet.files import DataFile, by_place, place_of
 from lakewarden.delta.parquet.reading import open_file
-from lakewarden.delta.reading.file_group import FileGroup
+from lakewarden.delta.reading.rows import FileGroup
 from lakewarden.delta.scope import open_scope
 from lakewarden.delta.table import ScopeTable
 from lakewarden.maintenance.compact import CompactOptions

@@ -19,7 +19,7 @@ from lakewarden.catalog.options import MAX_SIZE, MIN_SIZE
 from lakewarden.catalog.report import ScopePlan, ScopeReport, ScopeState
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.parquet.files import DataFile, NewFile
-from lakewarden.delta.reading.file_group import FileGroup
+from lakewarden.delta.reading.rows import FileGroup
 from lakewarden.delta.scope import open_scope
 from lakewarden.delta.table import ScopeTable
 from lakewarden.delta.timeline import walk

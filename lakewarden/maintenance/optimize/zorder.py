@@ -20,7 +20,7 @@ from lakewarden.catalog.model import TableSchema
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.commit_log.committing import check_held
 from lakewarden.delta.parquet.files import DataFile, NewFile, compact_name, write_files
-from lakewarden.delta.reading.file_group import FileGroup
+from lakewarden.delta.reading.rows import FileGroup
 from lakewarden.errors import InvalidArgument
 from lakewarden.storage.steps import Steps
 

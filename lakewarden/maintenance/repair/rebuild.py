@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from lakewarden.delta.commit_log.kept_versions import NAME, verified
 from lakewarden.delta.commit_log.stamp import CommitStamp
-from lakewarden.delta.reading.file_group import FileGroup
+from lakewarden.delta.reading.rows import FileGroup
 from lakewarden.delta.table import ScopeTable
 from lakewarden.log.garbled_chunks import garbled_of
 from lakewarden.log.logs import reader_of

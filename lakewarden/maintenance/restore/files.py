@@ -14,7 +14,7 @@ from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.parquet.files import DataFile, NewFile, compact_name
 from lakewarden.delta.parquet.schema import version_of
 from lakewarden.delta.partitions import directory
-from lakewarden.delta.reading.file_group import FileGroup
+from lakewarden.delta.reading.rows import FileGroup
 from lakewarden.delta.replay.paths import check_inside
 from lakewarden.delta.table import ScopeTable
 from lakewarden.delta.timeline import Timeline

@@ -20,8 +20,7 @@ from lakewarden.base.setting_sections import SqlSettings
 from lakewarden.base.threads import Threads
 from lakewarden.catalog.model import Table, TableSchema
 from lakewarden.delta.reading.bounds import Bound, rows_within
-from lakewarden.delta.reading.file_group import FileGroup
-from lakewarden.delta.reading.rows import nothing_but, number_of_rows
+from lakewarden.delta.reading.rows import FileGroup, nothing_but, number_of_rows
 from lakewarden.errors import LakewardenError, Unsupported
 from lakewarden.maintenance.open_table import open_table
 from lakewarden.sql.context import Context

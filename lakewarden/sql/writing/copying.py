@@ -17,7 +17,7 @@ from lakewarden.base.clock import random_id
 from lakewarden.catalog.model import SchemaColumn, Table
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.parquet.files import NewFile
-from lakewarden.delta.reading.file_group import FileGroup
+from lakewarden.delta.reading.rows import FileGroup
 from lakewarden.errors import LakewardenError
 from lakewarden.log.position import WHOLE
 from lakewarden.maintenance.open_table import open_table

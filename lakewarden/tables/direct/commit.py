@@ -19,7 +19,7 @@ from lakewarden.delta.commit_log.version import Snapshot
 from lakewarden.delta.lifecycle.states import commit_rows, open_for_rows
 from lakewarden.delta.manifest import write_manifest
 from lakewarden.delta.parquet.files import INSERT, NewFile
-from lakewarden.delta.reading.file_group import FileGroup
+from lakewarden.delta.reading.rows import FileGroup
 from lakewarden.delta.scope import has_feed
 from lakewarden.delta.table import ScopeTable
 from lakewarden.delta.timeline import walk

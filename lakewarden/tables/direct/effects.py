@@ -10,7 +10,7 @@ from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.commit_log.commits import Between
 from lakewarden.delta.parquet.files import DELETED, ChangeFile, DataFile, NewFile
 from lakewarden.delta.partitions import Partition
-from lakewarden.delta.reading.file_group import FileGroup
+from lakewarden.delta.reading.rows import FileGroup
 from lakewarden.delta.scope import has_feed
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import ConstraintViolation

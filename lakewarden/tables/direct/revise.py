@@ -23,7 +23,7 @@ from lakewarden.delta.commit_log.committing import check_held
 from lakewarden.delta.parquet.files import DELETED, INSERT, POSTIMAGE, PREIMAGE, ChangeFile, DataFile, NewFile, by_partition
 from lakewarden.delta.partitions import Partition
 from lakewarden.delta.reading.bounds import Bound, files_to_read, may_have_within
-from lakewarden.delta.reading.file_group import FileGroup
+from lakewarden.delta.reading.rows import FileGroup
 from lakewarden.delta.scope import has_feed
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import LakewardenError

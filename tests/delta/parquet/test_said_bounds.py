@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from lakewarden.delta.parquet.said_bounds import bounds_of, said_ends
+from lakewarden.delta.parquet.stats import bounds_of, said_ends
 
 _SCHEMA = json.dumps({"type": "struct", "fields": [{"name": "at", "type": "timestamp", "nullable": True, "metadata": {}}]})
 

@@ -9,7 +9,7 @@ from lakewarden.delta.commit_log.actions import CommitChange
 from lakewarden.delta.commit_log.stamp import CommitStamp
 from lakewarden.delta.commit_log.version import Snapshot
 from lakewarden.delta.parquet.files import write_files
-from lakewarden.delta.reading.file_group import FileGroup
+from lakewarden.delta.reading.rows import FileGroup
 from lakewarden.maintenance.rewrite import Rewrite, land
 from lakewarden.storage.steps import alone
 from tests.delta.scopes import at, paths, people, rows_of, table_of, target
