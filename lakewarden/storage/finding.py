@@ -1,7 +1,7 @@
 """Finds the files that a path or a pattern names, on a disk or in a bucket, and opens them for reading at any place.
 
-A bucket on S3 is listed by s3fs, other stores by obstore. A directory or a prefix means every file below it, but for those
-whose names begin with `_` or `.`, as other programs mark what is not data.
+A directory or a prefix means every file below it, but for those whose names begin with `_` or `.`, as other programs mark what
+is not data.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import BinaryIO
 
 from lakewarden.base.connection import Connection, Location
-from lakewarden.errors import NotFound, StorageRefused, StorageUnavailable, Unsupported
+from lakewarden.errors import NotFound, StorageRefused
+from lakewarden.storage.buckets import odd_pages
 from lakewarden.storage.location import canonical, join, local_path
 from lakewarden.storage.objects import Missing, ObjectStore, open_ranges
 from lakewarden.storage.open import open_store
-from lakewarden.storage.options import boto_options
 
 _WILD = re.compile(r"[*?\[]")
 
@@ -55,8 +55,7 @@ def find_files(pattern: str, connection: Callable[[str], Connection]) -> list[Fo
         found = sorted(_on_disk(str(path)), key=lambda one: one.uri)
     else:
         uri = canonical(pattern)
-        location = Location(uri, connection(uri))
-        found = sorted(_on_s3(location) if uri.startswith("s3://") else _listed(location), key=lambda one: one.uri)
+        found = sorted(_listed(Location(uri, connection(uri))), key=lambda one: one.uri)
     if not found:
         raise NotFound(f"no file matches {pattern!r}")
     return found
@@ -117,47 +116,26 @@ def _unreadable(path: str, error: OSError) -> NotFound | StorageRefused:
     return StorageRefused(f"cannot read {path}: {error.strerror}")
 
 
-def _on_s3(location: Location) -> Iterator[FoundFile]:
-    try:
-        import s3fs  # an optional dependency
-    except ImportError:
-        raise Unsupported("files on S3 are found by s3fs, which is not installed: install lakewarden[s3]") from None
-    from botocore.exceptions import BotoCoreError, ClientError
-
-    options = boto_options(location, os.environ)
-    credentials = {"key": "aws_access_key_id", "secret": "aws_secret_access_key", "token": "aws_session_token"}
-    files = s3fs.S3FileSystem(
-        **{name: options.get(option) for name, option in credentials.items()},
-        endpoint_url=options.get("endpoint_url"),
-        client_kwargs={name: options[name] for name in ("region_name",) if name in options},
-        # Neither clients nor listings are kept: credentials and files may be others at the next call.
-        skip_instance_cache=True,
-        use_listings_cache=False,
-    )
-    path = location.uri.removeprefix("s3://")
-    wild = _WILD.search(path) is not None
-    try:
-        found = files.glob(path, detail=True) if wild else files.find(path, detail=True)
-    except (PermissionError, ClientError) as error:
-        raise StorageRefused(f"cannot list {location}: {error}") from error
-    except FileNotFoundError:
-        return
-    except (OSError, BotoCoreError) as error:
-        raise StorageUnavailable(f"cannot list {location}: {error}") from error
-    for key, facts in found.items():
-        if facts["type"] == "file" and (wild or not _has_hidden(key[len(path) :])):
-            yield _found(location, f"s3://{key}", int(facts["size"]))
-
-
 def _listed(location: Location) -> Iterator[FoundFile]:
     fixed, _, rest = _split(location.uri)
-    store = open_store(Location(fixed, location.connection))
     matches = re.compile(_regex(rest)) if _WILD.search(rest) else None
-    for one in store.list(""):
+    for key, size in _keys(Location(fixed, location.connection)):
         below = f"{rest}/" if rest else ""
-        same = one.key == rest or (one.key.startswith(below) and not _has_hidden(one.key[len(below) :]))
-        if same if matches is None else matches.fullmatch(one.key):
-            yield _found(location, join(fixed, one.key), one.size)
+        same = key == rest or (key.startswith(below) and not _has_hidden(key[len(below) :]))
+        if same if matches is None else matches.fullmatch(key):
+            yield _found(location, join(fixed, key), size)
+
+
+def _keys(place: Location) -> Iterator[tuple[str, int]]:
+    """The keys below a place, and the bytes of each. On S3 by boto3, which tells the marks of empty folders, as consoles leave
+    them, from empty files: they end with a slash."""
+    if not place.uri.startswith("s3://"):
+        yield from ((one.key, one.size) for one in open_store(place).list(""))
+        return
+    _, _, prefix = place.uri.removeprefix("s3://").partition("/")
+    below = f"{prefix}/" if prefix else ""
+    for page in odd_pages(place, below, "", f"cannot list {place}"):
+        yield from ((one.key[len(below) :], one.size) for one in page if not one.key.endswith("/"))
 
 
 def _found(location: Location, uri: str, size: int) -> FoundFile:

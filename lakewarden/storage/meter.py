@@ -2,7 +2,7 @@
 
 Counted is what our own client is called for: each page of a listing, and each request of a deletion of many objects. A disk has
 none. Not counted, since no one outside sees them: what the client repeats by itself, and what other libraries request, which
-are Spark's readers of large scopes, s3fs and delta-rs. How often delta-rs opened a table is counted as `OPEN`.
+are Spark's readers of large scopes and delta-rs. How often delta-rs opened a table is counted as `OPEN`.
 """
 
 from __future__ import annotations
