@@ -154,19 +154,10 @@ class SubscriptionCalls(Noun):
                 the message names the oldest valid one.
             NotFound, PermissionDenied: the table does not exist, or the session may not read it.
         """
-        return (
-            SqlCalls(self._parts)
-            .session(user=user, role=role)
-            .subscribe(
-                text,
-                from_seq=from_seq,
-                last_rows=last_rows,
-                batch_size=batch_size,
-                interval=interval,
-                timeout=timeout,
-                pause=pause,
-            )
-        )
+        from lakewarden.sql.statements.subscribe import Manner  # imports Delta
+
+        session = SqlCalls(self._parts).session(user=user, role=role)
+        return session.followed(text, Manner(from_seq, last_rows, batch_size, interval, timeout, pause))
 
     def live_queries(self) -> list[LiveQuery]:
         """The subscriptions of every process, oldest first."""

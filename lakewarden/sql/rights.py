@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from lakewarden.base.scope import TableName
 from lakewarden.catalog.access import Act, Capability, GuardedTable, TableAct, TableOf, WarehouseAct, require
@@ -12,7 +12,7 @@ from lakewarden.catalog.names import AccessLevel
 from lakewarden.catalog.operations import SPECS, Operation
 from lakewarden.catalog.options import check_type
 from lakewarden.sql.context import Context
-from lakewarden.sql.ref import Pairs, Ref
+from lakewarden.sql.ref import Ref
 from lakewarden.sql.relations import SYSTEM
 
 Made = dict[TableName, TableOf]
@@ -80,8 +80,6 @@ class OwnRight:
     says: str
 
 
-Right = InWarehouse | TableRight | ScopesRight | OwnRight
-
 READS = OwnRight(lambda *_: iter(()), "`read`")
 """No right but that to read what the queries inside read, which `bind` asks for of every statement."""
 
@@ -103,26 +101,30 @@ def ask_on(context: Context, ref: Ref, act: TableAct, made: Made) -> Ask:
     return Ask(act, context.guarded(name) or made.get(name) or TableOf(name, "USER"))
 
 
-def asks_to_create(
-    context: Context, ref: Ref, kind: str, options: Pairs, made: Made, *, chooses_place: bool = False, fills: bool = False
-) -> Iterator[Ask]:
+@dataclass(frozen=True)
+class CreationRight:
     """Of every form of CREATE TABLE. A source of one's own, and a place, may be any that this process reaches, so each needs the
     right to manage such places.
-
-    Args:
-        chooses_place: whether the table says by itself where its files are.
-        fills: whether rows are written, too.
     """
-    kind = check_type(kind)
-    if any(key.upper() == "SOURCE" for key, _ in options) or chooses_place:
-        yield Ask("manage storages")
-    level = next((value.upper() for key, value in options if key.upper() == "ACCESS_LEVEL"), "PRIVATE")
-    name = context.named(ref)
-    table = TableOf(name, kind, _level(level))
-    yield Ask("create", TableOf(name, "SYSTEM") if name.namespace == SYSTEM else table)
-    if fills:
-        yield Ask("write", table)
-    made[name] = table
+
+    fills: bool = False
+    """Whether rows are written, too."""
+    says: ClassVar[str] = "`create` for its type of table"
+
+    def asks(self, context: Context, statement: Any, made: Made) -> Iterator[Ask]:
+        kind, options = check_type(statement.type), statement.options
+        if any(key.upper() == "SOURCE" for key, _ in options) or statement.chooses_place(context):
+            yield Ask("manage storages")
+        level = next((value.upper() for key, value in options if key.upper() == "ACCESS_LEVEL"), "PRIVATE")
+        name = context.named(statement.table)
+        table = TableOf(name, kind, _level(level))
+        yield Ask("create", TableOf(name, "SYSTEM") if name.namespace == SYSTEM else table)
+        if self.fills:
+            yield Ask("write", table)
+        made[name] = table
+
+
+Right = InWarehouse | TableRight | ScopesRight | CreationRight | OwnRight
 
 
 def _level(text: str) -> AccessLevel:

@@ -251,9 +251,7 @@ class SqlSession:
 
     def over(self, sql: str, relations: Mapping[str, pa.Table]) -> ResultRows:
         """A query in DuckDB's words over these relations, and over nothing of the warehouse. Raises as `QueryEngine.run`."""
-        context = self._context(None, wait=True)
-        found = self._services.workers.run(sql, relations, context.limits)
-        return ResultRows(found.rows, found.types)
+        return self._services.workers.run(sql, relations, self._context(None, wait=True).limits)
 
     def seen(self) -> VisibleObjects:
         """What there is in the warehouse that the session may read."""

@@ -149,6 +149,17 @@ class OnTable(Statement):
     table: Ref
 
 
+class TableCreation(OnTable):
+    """Makes a table of the warehouse: its name is that of one, whatever temporary tables the session has."""
+
+    def takes_temporary(self, name: TableName) -> bool:
+        return False
+
+    def chooses_place(self, context: Context) -> bool:
+        """Whether the table says by itself where its files are."""
+        return False
+
+
 class ListStatement(Statement):
     """Shows what exists."""
 

@@ -1,8 +1,8 @@
-"""How a query on one large table is carried out, and which tiers answer it: a table of rules, the first that fits counts."""
+"""How a query on one large table is carried out, and which tiers answer it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
 from lakewarden.catalog.model import Table
@@ -10,15 +10,6 @@ from lakewarden.sql.context import Context
 from lakewarden.sql.relations import Relation
 from lakewarden.sql.results import QueryStrategy, ResultRows, ServedBy
 from lakewarden.tables.freshness import Freshness
-
-
-@dataclass(frozen=True)
-class AnswerChoice:
-    """What the rules look at."""
-
-    freshness: Freshness
-    past: bool
-    """Whether it reads a version of the past."""
 
 
 @dataclass(frozen=True)
@@ -34,33 +25,21 @@ class AnswerPlan:
         return replace(rows, strategy=self.strategy, served_by=self.served_by, strategy_reason=self.reason)
 
 
-@dataclass(frozen=True)
-class AnswerRule:
-    holds: Callable[[AnswerChoice], bool]
-    answer: AnswerPlan
-
-
-RULES: tuple[AnswerRule, ...] = (
-    AnswerRule(
-        lambda query: query.past and query.freshness != "eventual",
-        AnswerPlan(QueryStrategy.UNARY_WAREHOUSE, ServedBy.WAREHOUSE, "a version of the past is in Delta alone"),
-    ),
-    AnswerRule(
-        lambda query: query.freshness == "oltp_only",
-        AnswerPlan(QueryStrategy.UNSPECIFIED, ServedBy.OLTP, "write-log scan"),  # K3 has no name for it (K3-69)
-    ),
-    AnswerRule(lambda query: query.freshness == "strong", AnswerPlan(QueryStrategy.UNARY_MERGED_STRONG, ServedBy.MERGED)),
-    AnswerRule(lambda _: True, AnswerPlan(QueryStrategy.UNARY_WAREHOUSE, ServedBy.WAREHOUSE)),
-)
-"""Strong queries are never fanned out (K3-68). Whether those of the last rule are is for `federation.rules`."""
+_OF_PAST = AnswerPlan(QueryStrategy.UNARY_WAREHOUSE, ServedBy.WAREHOUSE, "a version of the past is in Delta alone")
+_ANSWERS: Mapping[Freshness, AnswerPlan] = {
+    "oltp_only": AnswerPlan(QueryStrategy.UNSPECIFIED, ServedBy.OLTP, "write-log scan"),  # K3 has no name for it (K3-69)
+    "strong": AnswerPlan(QueryStrategy.UNARY_MERGED_STRONG, ServedBy.MERGED),
+    "eventual": AnswerPlan(QueryStrategy.UNARY_WAREHOUSE, ServedBy.WAREHOUSE),
+}
+"""Strong queries are never fanned out (K3-68). Whether eventual ones are is for `decided`."""
 
 
 def answer_of(context: Context, relations: Collection[Relation]) -> AnswerPlan | None:
     """Returns how the query is answered; by Lakewarden's own rules, None unless it is on one large table."""
     if context.rules == "native" and not _is_large(context, relations):
         return None
-    query = AnswerChoice(context.freshness, any(relation.as_of is not None for relation in relations))
-    return next(rule.answer for rule in RULES if rule.holds(query))
+    past = context.freshness != "eventual" and any(relation.as_of is not None for relation in relations)
+    return _OF_PAST if past else _ANSWERS[context.freshness]
 
 
 def several_tables(number: int) -> AnswerPlan:

@@ -30,9 +30,9 @@ from lakewarden.sql.queries.answer import FederationFacts, decided
 from lakewarden.sql.queries.federation_plan import PARTS, ColumnNames, FederatedQueries, UnclearName, split
 from lakewarden.sql.queries.federation_shape import reason_against
 from lakewarden.sql.queries.pushdown import Pushdown
-from lakewarden.sql.query_engine.engine import Limits, QueryRows, for_duck
+from lakewarden.sql.query_engine.engine import Limits, for_duck
 from lakewarden.sql.query_engine.in_process import engine_of_process
-from lakewarden.sql.results import QueryStrategy
+from lakewarden.sql.results import QueryStrategy, ResultRows
 from lakewarden.storage.steps import in_one_step
 from lakewarden.tables.fanout import SizedWork
 from lakewarden.tables.partitions import Apart, read_apart
@@ -63,7 +63,7 @@ class FederatedQuery:
     sql: str
     pushdown: Pushdown
 
-    def attempt(self) -> tuple[answer.AnswerPlan, QueryRows | None]:
+    def attempt(self) -> tuple[answer.AnswerPlan, ResultRows | None]:
         """Returns how the query is answered, and its answer if it was fanned out; None where it is to be run as one.
 
         Raises:
@@ -74,7 +74,7 @@ class FederatedQuery:
         wanted = self.pushdown.selection
         return read_apart(partial(client.reader.target, None), wanted, warehouse.cold, self._decide)
 
-    def _decide(self, apart: Apart) -> tuple[answer.AnswerPlan, QueryRows | None]:
+    def _decide(self, apart: Apart) -> tuple[answer.AnswerPlan, ResultRows | None]:
         settings = self.context.warehouse.settings.federation
         looked = FederationFacts(
             apart.partitioned, apart.plain, apart.partitions, apart.bytes, settings.min_bytes, "", aggregate=False
@@ -107,16 +107,16 @@ class FederatedQuery:
             first = text_of(query.partial)
             parts = engine.run(first, {self.name: nothing}, limits)
             final = text_of(query.final(parts.types, result.types))
-            made = engine.run(final, {PARTS: _named(query, parts.rows)}, limits)
+            made = engine.run(final, {PARTS: _named(query, parts.table)}, limits)
         except UnclearName as unclear:
             return str(unclear)
         except LakewardenError as error:
             return f"it cannot be divided: {error.message}"
         if made.types != result.types:
             return "the types of its result would change"
-        return FederationText(query, first, final, tuple(result.rows.column_names), result.types)
+        return FederationText(query, first, final, tuple(result.columns), result.types)
 
-    def _reduced(self, texts: FederationText, groups: Sequence[FileGroup], number: int | None) -> QueryRows:
+    def _reduced(self, texts: FederationText, groups: Sequence[FileGroup], number: int | None) -> ResultRows:
         """`number` of the rows where nothing else of them counts, and the commits say it."""
         limits = self.context.limits
         until = monotonic() + limits.seconds
@@ -125,11 +125,11 @@ class FederatedQuery:
         else:
             rows = nothing_but(number, self.pushdown.columns)
             parts = [self.context.engine.run(texts.partial, {self.name: rows}, limits)]
-        rows = _named(texts.query, pa.concat_tables(part.rows for part in parts))
+        rows = _named(texts.query, pa.concat_tables(part.table for part in parts))
         made = self.context.engine.run(texts.final, {PARTS: rows}, replace(limits, seconds=_left(until, limits)))
-        return QueryRows(made.rows.rename_columns(list(texts.names)), texts.types)
+        return ResultRows(made.table.rename_columns(list(texts.names)), texts.types)
 
-    def _parts(self, texts: FederationText, groups: Sequence[FileGroup], until: float) -> list[QueryRows]:
+    def _parts(self, texts: FederationText, groups: Sequence[FileGroup], until: float) -> list[ResultRows]:
         context, limits = self.context, self.context.limits
         settings = context.warehouse.settings
         if context.services.trusts(context.principal) and len(groups) >= settings.federation.in_process_below:
@@ -141,7 +141,7 @@ class FederatedQuery:
             found = engine.run_large(work, [SizedWork(group, group.bytes) for group in groups], 0)
             return _bounded(map(_or_raise, found), limits)
 
-        def part(group: FileGroup) -> QueryRows:
+        def part(group: FileGroup) -> ResultRows:
             _check_left(until, limits)  # what is still to be read is not read
             rows = _rows(group, self.table.schema, self.pushdown.bounds)
             return context.engine.run(texts.partial, {self.name: rows}, replace(limits, seconds=_left(until, limits)))
@@ -164,7 +164,7 @@ class PartTask:
     settings: SqlSettings
     limits: Limits
 
-    def __call__(self, group: FileGroup) -> QueryRows | LakewardenError:
+    def __call__(self, group: FileGroup) -> ResultRows | LakewardenError:
         """Errors are values: a task of Spark cannot raise them."""
         try:
             rows = _rows(group, self.schema, self.bounds)
@@ -182,11 +182,11 @@ def _named(query: FederatedQueries, rows: pa.Table) -> pa.Table:
     return rows.rename_columns(list(query.columns or (f"c{number}" for number in range(rows.num_columns))))
 
 
-def _bounded(parts: Iterable[QueryRows], limits: Limits) -> list[QueryRows]:
+def _bounded(parts: Iterable[ResultRows], limits: Limits) -> list[ResultRows]:
     """The parts, which are taken until their rows are too many."""
     taken, size = [], 0
     for part in parts:
-        size += part.rows.nbytes
+        size += part.table.nbytes
         if size > limits.result_bytes:
             raise Unsupported(f"the partitions' rows take more than {limits.result_bytes:,} bytes (sql.result_bytes)")
         taken.append(part)
@@ -205,7 +205,7 @@ def _check_left(until: float, limits: Limits) -> None:
     _left(until, limits)
 
 
-def _or_raise(part: QueryRows | LakewardenError) -> QueryRows:
+def _or_raise(part: ResultRows | LakewardenError) -> ResultRows:
     if isinstance(part, LakewardenError):
         raise part
     return part

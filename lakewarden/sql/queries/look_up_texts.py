@@ -7,7 +7,7 @@ What is kept holds names alone: no value of a user, no right, and nothing of wha
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
@@ -214,7 +214,8 @@ class _Reader:
         ref, alias = Ref(source.name, source.db or None), source.alias_or_name
         shown = tuple(self._item(each, alias) for each in query.expressions)
         where = _only(query.args.get("where"), exp.Where, "this").this
-        return LookUpShape(ref, alias, shown, tuple(self._compared(part, alias) for part in _parts(where)))
+        parts = where.flatten(unnest=False) if type(where) is exp.And else (where,)  # in the order of the text
+        return LookUpShape(ref, alias, shown, tuple(self._compared(part, alias) for part in parts))
 
     def _item(self, node: exp.Expr, alias: str) -> ShownItem:
         if isinstance(node, exp.Alias):
@@ -257,15 +258,6 @@ def _named_column(node: exp.Expr, alias: str) -> str:
     if name_of(column) or table not in ("", alias.lower()):
         raise _NoLookUp
     return column.name
-
-
-def _parts(condition: exp.Expr) -> Iterator[exp.Expr]:
-    """In the order of the text."""
-    if type(condition) is exp.And:
-        yield from _parts(condition.this)
-        yield from _parts(condition.expression)
-    else:
-        yield condition
 
 
 def _only(node: object, kind: type[exp.Expr], *parts: str) -> exp.Expr:

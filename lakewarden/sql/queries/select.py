@@ -23,7 +23,6 @@ from lakewarden.sql.queries.literals import ColumnTypes, keep_digits, keep_numbe
 from lakewarden.sql.queries.pushdown import Pushdown, hide, pushdown_of
 from lakewarden.sql.queries.session_functions import with_session_values
 from lakewarden.sql.query_engine.engine import Limits, for_duck
-from lakewarden.sql.query_engine.engine import QueryRows as EngineAnswer
 from lakewarden.sql.relations import SEQ, SYSTEM, Relation, ResolvedQuery, resolved
 from lakewarden.sql.results import ResultRows, names_apart
 from lakewarden.tables.rows.intake import RowParts
@@ -141,9 +140,7 @@ def run(
         if found is None:
             found = context.engine.run(prepared.sql, relations(context, prepared, read or {}) | dict(extra), context.limits)
     one_users = {relation.table for relation in prepared.pushdowns if _keeps_users_apart(context, relation.table)}
-    rows = ResultRows(
-        found.rows.rename_columns(names_apart(found.rows.column_names)), found.types, tuple(sorted(map(str, one_users)))
-    )
+    rows = ResultRows(found.table.rename_columns(names_apart(found.columns)), found.types, tuple(sorted(map(str, one_users))))
     return rows if answer is None else answer.shown(rows)
 
 
@@ -167,15 +164,15 @@ def spooled(context: Context, query: exp.Query, limits: Limits | None = None) ->
         prepared = prepare(context, query)
         _, found = _apart_or_not(context, prepared)
         if found is not None:
-            names = names_apart(found.rows.column_names)
-            return SpooledRows(tuple(names), found.types, found.rows.rename_columns(names))
+            names = names_apart(found.columns)
+            return SpooledRows(tuple(names), found.types, found.table.rename_columns(names))
         spool, types = context.engine.spool(prepared.sql, relations(context, prepared), limits or context.limits)
     names = names_apart(spool.schema.names)
     parts = RowParts(lambda: (part.rename_columns(names) for part in spool.tables()))
     return SpooledRows(tuple(names), types, pa.concat_tables(parts.tables()) if spool.in_memory else parts)
 
 
-def _apart_or_not(context: Context, prepared: PreparedQuery) -> tuple[AnswerPlan | None, EngineAnswer | None]:
+def _apart_or_not(context: Context, prepared: PreparedQuery) -> tuple[AnswerPlan | None, ResultRows | None]:
     """How the query is answered, and the answer if it was fanned out over the partitions of its table."""
     usual = answer_of(context, prepared.pushdowns)
     if usual is None or context.freshness != "eventual" or prepared.past:
@@ -228,7 +225,7 @@ def described_query(context: Context, query: exp.Query) -> ResultRows:
         prepared = prepare(context, query)
         relations = {str(each): _empty(context, prepared, each, pushdown) for each, pushdown in prepared.pushdowns.items()}
         found = context.engine.run(f"FROM ({prepared.sql}) LIMIT 0", relations, context.limits)
-    return ResultRows(found.rows.rename_columns(names_apart(found.rows.column_names)), found.types)
+    return ResultRows(found.table.rename_columns(names_apart(found.columns)), found.types)
 
 
 def _empty(context: Context, prepared: PreparedQuery, relation: Relation, pushdown: Pushdown) -> pa.Table:

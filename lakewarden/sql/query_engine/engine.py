@@ -14,6 +14,7 @@ import pyarrow as pa
 from lakewarden.base.cancellation import Cancellation
 from lakewarden.catalog.model import TableSchema
 from lakewarden.errors import StorageUnavailable
+from lakewarden.sql.results import ResultRows
 
 
 # The rows of a result as they come: in memory up to a bound, and beyond it in a file on disk.
@@ -99,14 +100,6 @@ class Limits:
     cancellation: Cancellation = field(default_factory=Cancellation)
 
 
-@dataclass(frozen=True)
-class QueryRows:
-    """A query's rows, and DuckDB's name of each column's type."""
-
-    rows: pa.Table
-    types: tuple[str, ...]
-
-
 def for_duck(rows: pa.Table, schema: TableSchema) -> pa.Table:
     """JSON and FILE columns in DuckDB's JSON type: its JSON shorthands do not accept text."""
     for index, name in enumerate(rows.column_names):
@@ -129,7 +122,7 @@ class QueryEngine(Protocol):
     def check(self, sql: str, limits: Limits) -> None:
         """Refuses a text that is not a query, or that calls a function which does more than compute."""
 
-    def run(self, sql: str, relations: Mapping[str, pa.Table], limits: Limits) -> QueryRows:
+    def run(self, sql: str, relations: Mapping[str, pa.Table], limits: Limits) -> ResultRows:
         """Returns the query's rows. It may name the given relations and its own CTEs, and no others.
 
         Raises:

@@ -17,9 +17,10 @@ import pyarrow as pa
 from lakewarden.base.setting_sections import SqlSettings
 from lakewarden.errors import InvalidArgument, LakewardenError, PermissionDenied, Unsupported
 from lakewarden.sql.query_engine.deadline import Deadlines
-from lakewarden.sql.query_engine.engine import Limits, QueryEngine, QueryRows, Spool
+from lakewarden.sql.query_engine.engine import Limits, QueryEngine, Spool
 from lakewarden.sql.query_engine.failures import as_ours, ended_by_another, may_have_ended
 from lakewarden.sql.query_engine.tree import MACROS, Reach, reach_of, reaches_outside
+from lakewarden.sql.results import ResultRows
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection, DuckDBPyRelation
@@ -179,11 +180,11 @@ class InProcess:
     def check(self, sql: str, limits: Limits) -> None:
         self._checked(sql, limits)
 
-    def run(self, sql: str, relations: Mapping[str, pa.Table], limits: Limits) -> QueryRows:
+    def run(self, sql: str, relations: Mapping[str, pa.Table], limits: Limits) -> ResultRows:
         def collected(reader: pa.RecordBatchReader) -> pa.Table:
             return pa.Table.from_batches(within(reader, limits), reader.schema)
 
-        return QueryRows(*self.read(sql, relations, limits, collected))
+        return ResultRows(*self.read(sql, relations, limits, collected))
 
     def spool(self, sql: str, relations: Mapping[str, pa.Table], limits: Limits) -> tuple[Spool, tuple[str, ...]]:
         def spooled(reader: pa.RecordBatchReader) -> Spool:

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 from sqlglot import exp
 
-from lakewarden.base.scope import TableName
 from lakewarden.catalog.model import Column, Table
 from lakewarden.catalog.options import check_type
 from lakewarden.errors import AlreadyExists, InvalidArgument, LakewardenError, Unsupported
@@ -20,8 +19,8 @@ from lakewarden.sql.queries import select
 from lakewarden.sql.queries.select import SpooledRows
 from lakewarden.sql.ref import Pairs, Ref
 from lakewarden.sql.results import StatementDone
-from lakewarden.sql.rights import Ask, Made, OwnRight, asks_to_create
-from lakewarden.sql.statement import AuditEntrySpec, OnTable, StatementSpec, registered
+from lakewarden.sql.rights import CreationRight
+from lakewarden.sql.statement import AuditEntrySpec, StatementSpec, TableCreation, registered
 from lakewarden.sql.statements.clauses import options_of
 from lakewarden.sql.writing.copying import Copying, copying_of
 from lakewarden.sql.writing.target import fitted_rows
@@ -31,7 +30,7 @@ from lakewarden.tables.rows.intake import RowParts
 
 
 @dataclass(frozen=True)
-class CreateTableAs(OnTable):
+class CreateTableAs(TableCreation):
     """CREATE TABLE … AS: the columns are those of the query."""
 
     type: str
@@ -40,9 +39,6 @@ class CreateTableAs(OnTable):
     query: exp.Query
     options: Pairs = ()
     if_not_exists: bool = False
-
-    def takes_temporary(self, name: TableName) -> bool:
-        return False  # its name is that of a table of the warehouse, whatever the session has
 
     def queries(self) -> Iterator[exp.Expr]:
         yield self.query
@@ -182,18 +178,12 @@ def _client(context: Context, table: Table) -> TableClient:
     return open_table(context.warehouse, table, context.principal.user)
 
 
-def _asks(context: Context, statement: CreateTableAs, made: Made) -> Iterator[Ask]:
-    return asks_to_create(context, statement.table, statement.type, statement.options, made, fills=True)
-
-
-_CREATES = OwnRight(_asks, "`create` for its type of table")
-
 ROWS = registered(
     StatementSpec(
         "CREATE TABLE",
         "CREATE [USER or SHARED] TABLE [IF NOT EXISTS] t [PRIMARY KEY (…)] [PARTITION BY (…)] [WITH (…)] AS SELECT …",
         "creates a table with the columns and rows of a query",
-        _CREATES,
+        CreationRight(fills=True),
         create_table_as,
         audited=AuditEntrySpec("CREATE_TABLE", "table", "table"),
     ),

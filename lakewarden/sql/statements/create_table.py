@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from types import MappingProxyType
 
 from sqlglot.tokenizer_core import TokenType
 
@@ -20,15 +21,15 @@ from lakewarden.sql.context import Context
 from lakewarden.sql.reader import StatementReader
 from lakewarden.sql.ref import Pairs
 from lakewarden.sql.results import StatementDone
-from lakewarden.sql.rights import Ask, Made, OwnRight, asks_to_create
-from lakewarden.sql.statement import AuditEntrySpec, Grammar, OnTable, Statement, StatementSpec, registered
+from lakewarden.sql.rights import CreationRight
+from lakewarden.sql.statement import AuditEntrySpec, Grammar, Statement, StatementSpec, TableCreation, registered
 from lakewarden.sql.statements.clauses import if_not_exists, options_of, read_column, table_words
 from lakewarden.sql.statements.create_as import CreateTableAs
 from lakewarden.sql.statements.pipelines import from_template
 
 
 @dataclass(frozen=True)
-class CreateTable(OnTable):
+class CreateTable(TableCreation):
     type: str
     columns: tuple[Column, ...]
     primary_key: tuple[str, ...]
@@ -38,8 +39,9 @@ class CreateTable(OnTable):
     dynamic: bool | None = False
     """None: the session decides, for a table whose type is not said."""
 
-    def takes_temporary(self, name: TableName) -> bool:
-        return False  # its name is that of a table of the warehouse, whatever the session has
+    def chooses_place(self, context: Context) -> bool:
+        given = FILE_PATH in context.table_storage or any(key.lower() == FILE_PATH for key, _ in self.options)
+        return given and self.dynamic is not False
 
 
 DYNAMIC = "DYNAMIC"
@@ -132,29 +134,30 @@ def _skip(read: StatementReader) -> None:
 
 def create_table(context: Context, statement: CreateTable) -> StatementDone:
     name = context.named(statement.table)
-    catalog = context.catalog
+    catalog, warehouse = context.catalog, context.warehouse
     if statement.if_not_exists and name in catalog.tables and not catalog.tables[name].dropping:
         return StatementDone(f"table {name} already exists")
     if name in catalog.tables and catalog.tables[name].dropping:
         end_drop(context.services.operator(), name)
     if is_dynamic(context, statement):
-        return create_dynamic(context, statement, name)
+        make_dynamic_table(warehouse, declaration(statement, name, context.table_storage), adopt=statement.if_not_exists)
+        return StatementDone(f"table {name} created")
     kind = check_type(statement.type)
-    options = options_of(statement.options)
-    key, partition_by = declared(statement, statement.primary_key), declared(statement, statement.partition_by)
-    at_once = context.rules == "k3"
-    table = new_table(context.warehouse, name, kind, statement.columns, key, options, partition_by)
-    make_table(context.warehouse, table, at_once=at_once)
-    ignored = ignored_options(kind, options)
+    given = declaration(statement, name)
+    table = new_table(warehouse, name, kind, given.columns, given.primary_key, given.options, given.partition_by)
+    make_table(warehouse, table, at_once=context.rules == "k3")
+    ignored = ignored_options(kind, given.options)
     note = f"; {', '.join(ignored)} {'has' if len(ignored) == 1 else 'have'} no effect on a {kind} table" if ignored else ""
     return StatementDone(f"table {name} created{note}")
 
 
-# What CREATE TABLE declares, as names and options.
-def declared(statement: CreateTable, names: Sequence[str]) -> list[str]:
-    """The columns as declared: names in SQL ignore case."""
-    columns = {column.name.lower(): column.name for column in statement.columns}
-    return [columns.get(name.lower(), name) for name in names]
+def declaration(statement: CreateTable, name: TableName, session: Mapping[str, str] = MappingProxyType({})) -> DynamicDeclaration:
+    """What CREATE TABLE declares, with the columns' names as declared: names in SQL ignore case."""
+    names = {column.name.lower(): column.name for column in statement.columns}
+    key, partition_by = (
+        [names.get(each.lower(), each) for each in given] for given in (statement.primary_key, statement.partition_by)
+    )
+    return DynamicDeclaration(name, statement.columns, key, partition_by, options_of(statement.options), session)
 
 
 def is_dynamic(context: Context, statement: CreateTable) -> bool:
@@ -164,29 +167,13 @@ def is_dynamic(context: Context, statement: CreateTable) -> bool:
     return context.table_storage.get(KIND, "").lower() == "dynamic"
 
 
-def create_dynamic(context: Context, statement: CreateTable, name: TableName) -> StatementDone:
-    key, partition_by = declared(statement, statement.primary_key), declared(statement, statement.partition_by)
-    options = options_of(statement.options)
-    given = DynamicDeclaration(name, statement.columns, key, partition_by, options, context.table_storage)
-    make_dynamic_table(context.warehouse, given, adopt=statement.if_not_exists)
-    return StatementDone(f"table {name} created")
-
-
-def _asks(context: Context, statement: CreateTable, made: Made) -> Iterator[Ask]:
-    given = FILE_PATH in context.table_storage or any(key.lower() == FILE_PATH for key, _ in statement.options)
-    chooses = given and statement.dynamic is not False
-    return asks_to_create(context, statement.table, statement.type, statement.options, made, chooses_place=chooses)
-
-
-_CREATES = OwnRight(_asks, "`create` for its type of table")
-
 ROWS = registered(
     StatementSpec(
         "CREATE TABLE",
         "CREATE [USER, SHARED, STREAM or DYNAMIC] TABLE [IF NOT EXISTS] t (c type [NOT NULL] [DEFAULT e] [PRIMARY KEY], …,"
         " [PRIMARY KEY (…)]) [PARTITION BY (c, …)] [WITH (KEY = value, …)]",
         "creates a table",
-        _CREATES,
+        CreationRight(),
         create_table,
         audited=AuditEntrySpec("CREATE_TABLE", "table", "table"),
     ),

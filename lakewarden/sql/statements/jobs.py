@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -224,20 +224,20 @@ def _requested(context: Context, request: Request) -> Job | None:
 
 def export_user_data(context: Context, _: ExportUserData) -> StartedJobs | StatementDone:
     """Exports all data of the session's user to a folder of the job's own below the warehouse's `exports/`."""
-    job = _requested(context, new_request("export", (), user=context.principal.user))
+    request = new_request("export", (), user=context.principal.user)
+    return _one_started(context, request, lambda job: f"export to {own_place(context.warehouse, job.job_id)}")
+
+
+def _one_started(context: Context, request: Request, what: Callable[[Job], str]) -> StartedJobs | StatementDone:
+    """Requests a job, and runs it if the session waits. Raises as `_check_done`."""
+    job = _requested(context, request)
     if job is None:
         return StatementDone(_ACTIVE)
     if context.wait:
-        _run(context, job)
-    place = own_place(context.warehouse, job.job_id)
-    return StartedJobs(f"export to {place} {_state(context)}. Job ID: {job.job_id}", (job.job_id,))
-
-
-def _run(context: Context, job: Job) -> None:
-    """Raises as `_check_done`."""
-    runner = Runner(context.services.operator())
-    runner.run_waiting([job.job_id])
-    _check_done(context, [job.job_id], runner)
+        runner = Runner(context.services.operator())
+        runner.run_waiting([job.job_id])
+        _check_done(context, [job.job_id], runner)
+    return StartedJobs(f"{what(job)} {_state(context)}. Job ID: {job.job_id}", (job.job_id,))
 
 
 def _check_done(context: Context, ids: Sequence[str], runner: Runner) -> None:
@@ -257,21 +257,16 @@ def _check_done(context: Context, ids: Sequence[str], runner: Runner) -> None:
 def move_table(context: Context, statement: MoveTable) -> StartedJobs | StatementDone | ResultRows:
     """Requests a job that moves the table; a CANCEL takes effect at once."""
     table = context.table(statement.table)
+    request = new_request("move", (str(table.name),), to=statement.storage)
     if statement.dry_run:
-        return planned(context, new_request("move", (str(table.name),), to=statement.storage))
+        return planned(context, request)
     if statement.storage is None:
         if table.move is None:
             return StatementDone(f"skipped: {table.name} is not being moved")
         return summary_of(f"move {table.name}", cancel_move(context.services.operator(), table.name))
     if table.move is None and table.options.storage_id == statement.storage:
         return StatementDone(f"skipped: {table.name} is already on storage {statement.storage!r}")
-    job = _requested(context, new_request("move", (str(table.name),), to=statement.storage))
-    if job is None:
-        return StatementDone(_ACTIVE)
-    if context.wait:
-        _run(context, job)
-    what = f"move of {table.name} to storage {statement.storage!r}"
-    return StartedJobs(f"{what} {_state(context)}. Job ID: {job.job_id}", (job.job_id,))
+    return _one_started(context, request, lambda _: f"move of {table.name} to storage {statement.storage!r}")
 
 
 def kill_job(context: Context, statement: KillJob) -> StatementDone:

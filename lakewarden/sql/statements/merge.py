@@ -22,7 +22,7 @@ from lakewarden.sql.statements.clauses import assignments_of, only, ref_of
 from lakewarden.sql.writing.merge_branches import SOURCE, Branches, MergeClauses, When, bounds_of, key_pairs
 from lakewarden.sql.writing.merging import Merging, merge_parts
 from lakewarden.sql.writing.shapes import Form, Verb
-from lakewarden.sql.writing.target import of_shares, reads_itself, target_of
+from lakewarden.sql.writing.target import of_shares, other_number, reads_itself, target_of
 from lakewarden.tables.rows.intake import RowParts
 from lakewarden.tables.strong_read import EVERYTHING, ReadSelection
 
@@ -108,8 +108,7 @@ def _read_insert(read: StatementReader, condition: exp.Expr | None, then: exp.In
     if not isinstance(given, exp.Tuple):
         raise read.misread("expected INSERT (columns) VALUES (values), or INSERT *")
     if columns and len(columns) != len(given.expressions):
-        names = ", ".join(columns)
-        raise InvalidArgument(f"{len(given.expressions)} values are given for {len(columns)} columns, which are {names}")
+        raise other_number(len(given.expressions), columns)
     return When(False, condition, "insert", columns, tuple(given.expressions))
 
 

@@ -19,21 +19,22 @@ from lakewarden.sql.context import Context
 from lakewarden.sql.reader import StatementReader
 from lakewarden.sql.ref import Pairs, Ref
 from lakewarden.sql.results import ResultRows, Row, StatementDone, listing
-from lakewarden.sql.rights import Ask, InWarehouse, Made, OwnRight, asks_to_create
-from lakewarden.sql.statement import AuditEntrySpec, Grammar, ListStatement, OnTable, Statement, StatementSpec, registered
+from lakewarden.sql.rights import Ask, CreationRight, InWarehouse, Made, OwnRight
+from lakewarden.sql.statement import AuditEntrySpec, Grammar, ListStatement, Statement, StatementSpec, TableCreation, registered
 from lakewarden.sql.system_listings import FLAG, MOMENT, WHOLE, name_row, texts
 
 
 @dataclass(frozen=True)
-class CreateFromTemplate(OnTable):
+class CreateFromTemplate(TableCreation):
     """CREATE SHARED TABLE … FROM TEMPLATE: the template owns the schema. A list among the options is the text of a JSON list."""
 
     template: str
     options: Pairs = ()
     if_not_exists: bool = False
 
-    def takes_temporary(self, name: TableName) -> bool:
-        return False  # its name is that of a table of the warehouse, whatever the session has
+    @property
+    def type(self) -> str:
+        return "SHARED"
 
 
 @dataclass(frozen=True)
@@ -196,10 +197,6 @@ def _each_once(pairs: Pairs) -> dict[str, str]:
     return made
 
 
-def _asks(context: Context, statement: CreateFromTemplate, made: Made) -> Iterator[Ask]:
-    return asks_to_create(context, statement.table, "SHARED", statement.options, made)
-
-
 def _asks_of_pipeline(context: Context, statement: AlterRule | DropPipeline, _: Made) -> Iterator[Ask]:
     catalog = context.catalog
     if isinstance(statement, AlterRule):
@@ -211,7 +208,6 @@ def _asks_of_pipeline(context: Context, statement: AlterRule | DropPipeline, _: 
     yield Ask("alter" if isinstance(statement, AlterRule) else "drop", TableOf(name, "SHARED"))
 
 
-_CREATES = OwnRight(_asks, "`create` for its type of table")
 _OF_A_PIPELINE = OwnRight(_asks_of_pipeline, "`alter` or `drop` its table")
 
 ROWS = registered(
@@ -219,7 +215,7 @@ ROWS = registered(
         "CREATE TABLE",
         "CREATE SHARED TABLE [IF NOT EXISTS] t FROM TEMPLATE name [PRIMARY KEY (…)] [PARTITION BY (…)] [WITH (KEY = value, …)]",
         "creates a table that uploaded objects fill, and give its schema",
-        _CREATES,
+        CreationRight(),
         create_from_template,
         audited=AuditEntrySpec("CREATE_TABLE", "table", "table"),
     ),

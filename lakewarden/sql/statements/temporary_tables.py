@@ -14,14 +14,14 @@ from lakewarden.catalog.options import check_type
 from lakewarden.delta.reading.rows import empty_rows
 from lakewarden.errors import AlreadyExists, InvalidArgument, NotFound, Unsupported
 from lakewarden.maintenance.admin.create_table import new_table
-from lakewarden.maintenance.admin.dynamic_tables import DynamicDeclaration, new_dynamic_table
+from lakewarden.maintenance.admin.dynamic_tables import new_dynamic_table
 from lakewarden.sql.context import Context
 from lakewarden.sql.reader import StatementReader
 from lakewarden.sql.results import StatementDone
 from lakewarden.sql.rights import READS
 from lakewarden.sql.statement import Grammar, Names, OnTable, SessionStatement, Statement, StatementSpec, registered
-from lakewarden.sql.statements.clauses import if_exists, options_of
-from lakewarden.sql.statements.create_table import DYNAMIC, CreateTable, declared, is_dynamic, read_create_table
+from lakewarden.sql.statements.clauses import if_exists
+from lakewarden.sql.statements.create_table import DYNAMIC, CreateTable, declaration, is_dynamic, read_create_table
 from lakewarden.sql.temporary import TemporaryTable
 
 
@@ -98,17 +98,16 @@ def drop_temporary_table(context: Context, statement: DropTemporaryTable) -> Sta
 
 def _declared(context: Context, statement: CreateTable, name: TableName) -> Table:
     """The table as CREATE TABLE would make it, without a place."""
-    key, partition_by = declared(statement, statement.primary_key), declared(statement, statement.partition_by)
-    options = options_of(statement.options)
-    if any(option.strip().lower() == FILE_PATH or option.strip().lower().startswith(KAFKA) for option in options):
+    given = declaration(
+        statement, name, {option: value for option, value in context.table_storage.items() if option != FILE_PATH}
+    )
+    if any(option.strip().lower() == FILE_PATH or option.strip().lower().startswith(KAFKA) for option in given.options):
         raise InvalidArgument(f"{name} is temporary: it is in memory, and takes no option {FILE_PATH} and none of {KAFKA}…")
     if is_dynamic(context, statement):
-        session = {option: value for option, value in context.table_storage.items() if option != FILE_PATH}
-        given = DynamicDeclaration(name, statement.columns, key, partition_by, options, session)
         return new_dynamic_table(context.warehouse, context.catalog, given)
     if check_type(statement.type) != "SHARED":
         raise Unsupported(f"{name}: a temporary table belongs to its session, and is not of the type {statement.type}")
-    return new_table(context.warehouse, name, "SHARED", statement.columns, key, options, partition_by)
+    return new_table(context.warehouse, name, "SHARED", given.columns, given.primary_key, given.options, given.partition_by)
 
 
 ROWS = registered(

@@ -6,8 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypedDict
 
-import pyarrow as pa
-
 from lakewarden.base.scope import TableName
 from lakewarden.catalog.access import TableOf
 from lakewarden.catalog.model import Table
@@ -22,10 +20,11 @@ from lakewarden.maintenance.restore import RestoreOptions
 from lakewarden.sql.context import Context
 from lakewarden.sql.reader import StatementReader
 from lakewarden.sql.ref import Pairs
-from lakewarden.sql.results import Columns, ResultRows, Row, StatementDone, listing
+from lakewarden.sql.results import ResultRows, Row, StatementDone, listing
 from lakewarden.sql.rights import Ask, Made, OwnRight, ScopesRight, cold
 from lakewarden.sql.statement import AuditEntrySpec, Grammar, OnScopes, Statement, StatementSpec, UnsupportedStatement, registered
 from lakewarden.sql.statements.clauses import more_options, options_of
+from lakewarden.sql.system_listings import WHOLE, texts
 from lakewarden.tables.warehouse import live_tables
 
 
@@ -119,18 +118,10 @@ def read_apply(read: StatementReader) -> Statement:
 
 
 # Executes DRY RUN, which stores a plan and returns its id, and APPLY PLAN.
-_COLUMNS: Columns = {
-    "user": pa.string(),
-    "outcome": pa.string(),
-    "version": pa.int64(),
-    "reason": pa.string(),
-    "plan_id": pa.string(),
-}
-
-
 def planned(context: Context, request: Request) -> ResultRows:
     """A row for each scope: what would be done, or why nothing would."""
-    return listing(_COLUMNS, [_row(report) for report in context.services.operator().preview(request).reports])
+    columns = texts("user", "outcome") | {"version": WHOLE} | texts("reason", "plan_id")
+    return listing(columns, [_row(report) for report in context.services.operator().preview(request).reports])
 
 
 def _row(report: ScopeReport) -> Row:
@@ -190,7 +181,7 @@ def _files(reports: Sequence[ScopeReport]) -> ResultRows:
     found: list[Row] = [
         {"path": f"{report.uri}/{file}", "plan_id": report.plan_id} for report in reports for file in report.files
     ]
-    return listing({"path": pa.string(), "plan_id": pa.string()}, found)
+    return listing(texts("path", "plan_id"), found)
 
 
 def restore(context: Context, statement: Restore) -> StatementDone | ResultRows:

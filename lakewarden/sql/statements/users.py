@@ -39,7 +39,7 @@ class AlterUser(Statement):
     """Sets one field; `value` is None for NULL."""
 
     name: str
-    field: Literal["password", "role", "email", "storage_mode", "storage_id"]
+    field: _Field
     value: str | None
 
     def __repr__(self) -> str:

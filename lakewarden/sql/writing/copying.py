@@ -136,8 +136,8 @@ def copying_of(context: Context, query: exp.Query) -> Copying | None:
     )
     if nothing is None:
         return None
-    found = context.engine.run(prepared.sql, {str(relation): for_duck(nothing, table.schema)}, context.limits)
-    return Copying(context, table, str(relation), prepared.sql, pushdown, ResultRows(found.rows, found.types))
+    shape = context.engine.run(prepared.sql, {str(relation): for_duck(nothing, table.schema)}, context.limits)
+    return Copying(context, table, str(relation), prepared.sql, pushdown, shape)
 
 
 def _is_pending(context: Context, table: Table) -> bool:
@@ -162,7 +162,7 @@ def _rows(task: CopyTask) -> Generator[pa.Table, None, None]:
     found = task.part(task.group)
     if isinstance(found, LakewardenError):
         raise found
-    given = fitted_rows(task.columns, found.types, found.rows)
+    given = fitted_rows(task.columns, found.types, found.table)
     too_many = "the query makes several rows of one, in a way that tasks cannot number; write it with LIMIT"
     yield TaskNumbers(task.target, task.first_seq, task.most, too_many).numbered(task.intake.completed(given, None))
 

@@ -64,8 +64,7 @@ class FileQuery:
 
     def run(self, rows: pa.Table, engine: QueryEngine) -> ResultRows:
         numbered = for_duck(rows.append_column(_PLACE, numbers(np.arange(rows.num_rows))), self.schema)
-        found = engine.run(self.sql, {**self.others, FILE: numbered}, self.limits)
-        return ResultRows(found.rows, found.types)
+        return engine.run(self.sql, {**self.others, FILE: numbered}, self.limits)
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Literal
 
 import pyarrow as pa
@@ -11,7 +12,7 @@ from sqlglot import exp
 
 from lakewarden.catalog.model import SchemaColumn, TableSchema
 from lakewarden.delta.reading.bounds import Bound, bound_of
-from lakewarden.errors import InvalidArgument, Unsupported
+from lakewarden.errors import Unsupported
 from lakewarden.sql.context import Context
 from lakewarden.sql.plain_values import is_default
 from lakewarden.sql.ref import Ref
@@ -26,6 +27,7 @@ from lakewarden.sql.writing.target import (
     columns_named,
     fitted,
     node_of,
+    other_number,
     revision_query,
 )
 
@@ -248,8 +250,7 @@ class Branches:
         columns = columns_named(self.target.schema, when.columns if given is None else list(given))
         values = list(when.values) if given is None else list(given.values())
         if len(values) != len(columns):
-            names = ", ".join(column.name for column in columns)
-            raise InvalidArgument(f"{len(values)} values are given for {len(columns)} columns, which are {names}")
+            raise other_number(len(values), map(attrgetter("name"), columns))
         pairs = list(zip(columns, values, strict=True))
         self.keys.check_inserted({column.name: value for column, value in pairs})
         wanted = [(column, value) for column, value in pairs if not is_default(value)]

@@ -4,7 +4,7 @@ UPDATE, DO UPDATE and MERGE: the query that computes them, and the values in the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 from typing import Any
@@ -123,6 +123,12 @@ def column_of(schema: TableSchema, name: str) -> SchemaColumn:
         if column.name.lower() == wanted:
             return column
     raise InvalidArgument(f"there is no column {name!r}; the columns are {', '.join(schema.names)}")
+
+
+def other_number(values: int, columns: Iterable[str]) -> InvalidArgument:
+    """Of a row that has more or fewer values than there are columns."""
+    names = list(columns)
+    return InvalidArgument(f"{values} values are given for {len(names)} columns, which are {', '.join(names)}")
 
 
 # Writes the rows of a query that are too many to be in memory together: through the write log, by one position.

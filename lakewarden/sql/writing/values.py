@@ -13,6 +13,7 @@ from datetime import datetime
 from decimal import Decimal
 from functools import cached_property, partial
 from itertools import chain
+from operator import attrgetter
 
 from sqlglot import exp
 
@@ -36,7 +37,7 @@ from lakewarden.sql.queries.session_functions import value_of
 from lakewarden.sql.query_engine.engine import Limits
 from lakewarden.sql.writing.copying import copying_of
 from lakewarden.sql.writing.shapes import Form, RowWrite
-from lakewarden.sql.writing.target import FLOATING, WriteTarget, columns_named, fitted_rows, floating_kept
+from lakewarden.sql.writing.target import FLOATING, WriteTarget, columns_named, fitted_rows, floating_kept, other_number
 from lakewarden.tables.direct.value import TaskFiles
 from lakewarden.tables.rows.intake import RowParts, Rows
 
@@ -121,8 +122,7 @@ def rows_of_values(context: Context, values: exp.Values, columns: Sequence[Schem
     cells = [*map(cells_of, values.expressions)]
     for row in cells:
         if len(row) != len(columns):
-            names = ", ".join(column.name for column in columns)
-            raise InvalidArgument(f"{len(row)} values are given for {len(columns)} columns, which are {names}")
+            raise other_number(len(row), map(attrgetter("name"), columns))
     found = [[_plain(cell, column) for cell, column in zip(row, columns, strict=True)] for row in cells]
     places = [(y, x) for y, row in enumerate(found) for x, value in enumerate(row) if value is _COMPUTED or type(value) is _Own]
     if places and not any(value is _COMPUTED for row in found for value in row):
@@ -223,8 +223,7 @@ def incoming(context: Context, statement: RowSource, schema: TableSchema, limits
 
 def _check_as_many(found: Sequence[str], columns: Sequence[SchemaColumn]) -> None:
     if len(found) != len(columns):
-        names = ", ".join(column.name for column in columns)
-        raise InvalidArgument(f"{len(found)} values are given for {len(columns)} columns, which are {names}")
+        raise other_number(len(found), map(attrgetter("name"), columns))
 
 
 def _with_files(

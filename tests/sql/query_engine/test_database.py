@@ -38,7 +38,7 @@ def test_a_database_that_was_closed_is_replaced() -> None:
     engine = InProcess(Database(opening), 1 << 28)
     query, given = "SELECT n + 1 AS n FROM given", {"given": pa.table({"n": [1]})}
     for number in range(1, 4):
-        assert engine.run(query, given, _LIMITS).rows.to_pylist() == [{"n": 2}]
+        assert engine.run(query, given, _LIMITS).table.to_pylist() == [{"n": 2}]
         assert len(opening.opened) == number
         opening.opened[-1].close()
 

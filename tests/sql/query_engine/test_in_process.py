@@ -125,7 +125,7 @@ def test_a_query_names_what_it_is_given_and_nothing_else(engine: QueryEngine, te
 
 def test_a_query_names_its_own_relations(engine: QueryEngine) -> None:
     found = engine.run("WITH own AS (SELECT n FROM Given) SELECT n FROM Own", {"given": pa.table({"n": [1]})}, _LIMITS)
-    assert found.rows.to_pylist() == [{"n": 1}]
+    assert found.table.to_pylist() == [{"n": 1}]
     assert found.types == ("BIGINT",)
 
 
@@ -136,7 +136,7 @@ def test_a_query_that_takes_too_long_is_the_only_one_that_is_interrupted(engine:
         late = pool.submit(engine.run, endless, {}, Limits(0.3, 1 << 20))
         answers = 0
         while not late.done():
-            answers += engine.run("SELECT sum(n) FROM given", {"given": pa.table({"n": [1, 2]})}, _LIMITS).rows.num_rows
+            answers += engine.run("SELECT sum(n) FROM given", {"given": pa.table({"n": [1, 2]})}, _LIMITS).table.num_rows
         assert answers
         with pytest.raises(Unsupported, match=r"longer than 0\.3 seconds"):
             late.result()
@@ -154,7 +154,7 @@ def test_a_query_that_is_cancelled_ends_and_the_engine_goes_on(engine: QueryEngi
             running.result()
     with pytest.raises(Canceled):
         engine.run("SELECT 1", {}, limits)
-    assert engine.run("SELECT 1 AS n", {}, _LIMITS).rows.to_pylist() == [{"n": 1}]
+    assert engine.run("SELECT 1 AS n", {}, _LIMITS).table.to_pylist() == [{"n": 1}]
 
 
 @pytest.mark.slow
@@ -167,7 +167,7 @@ def test_a_query_that_takes_too_much_memory_leaves_the_engine_to_the_others() ->
                 {},
                 _LIMITS,
             )
-        assert engine.run("SELECT 1", {}, _LIMITS).rows.num_rows == 1
+        assert engine.run("SELECT 1", {}, _LIMITS).table.num_rows == 1
 
 
 def test_no_row_and_no_text_of_a_query_stays(engine: QueryEngine) -> None:
@@ -176,7 +176,7 @@ def test_no_row_and_no_text_of_a_query_stays(engine: QueryEngine) -> None:
 
     def run() -> None:
         given = pa.table({"v": pa.array([secret] * 100_000)})
-        assert engine.run(f"SELECT v FROM given WHERE v = '{secret}'", {"given": given}, Limits(60.0, 1 << 30)).rows.num_rows
+        assert engine.run(f"SELECT v FROM given WHERE v = '{secret}'", {"given": given}, Limits(60.0, 1 << 30)).table.num_rows
 
     run()
     gc.collect()
@@ -253,7 +253,7 @@ def test_a_result_beyond_its_bound_is_spooled_to_disk(engine: QueryEngine) -> No
         spool, types = engine.spool(text, {}, Limits(60.0, most))
         assert (spool.in_memory, types) == (in_memory, expected.types)
         for _ in range(2):
-            assert pa.concat_tables(spool.tables()).equals(expected.rows)
+            assert pa.concat_tables(spool.tables()).equals(expected.table)
 
 
 def test_types_that_arrow_cannot_carry_are_text(engine: QueryEngine) -> None:
@@ -264,5 +264,5 @@ def test_types_that_arrow_cannot_carry_are_text(engine: QueryEngine) -> None:
     )
     answer = engine.run(sql, {}, _LIMITS)
     shown = {'a b" c': f"{greatest}0", "b": [greatest], "c": {"BIT": "101", "c": "BIT"}, "d": "01:00:00+15:59:59", "e": "BIT"}
-    assert answer.rows.to_pylist() == [shown | {"n": n} for n in (3, 2, 1)]
-    assert ResultRows(answer.rows, answer.types).to_pylist()[0]['a b" c'] == int(f"{greatest}0")
+    assert answer.table.to_pylist() == [shown | {"n": n} for n in (3, 2, 1)]
+    assert answer.to_pylist()[0]['a b" c'] == int(f"{greatest}0")

@@ -18,10 +18,11 @@ from lakewarden.base.frames import encoded
 from lakewarden.base.setting_sections import SqlSettings
 from lakewarden.base.workers import Pool, Process
 from lakewarden.errors import BadSyntax, InvalidArgument, LakewardenError, PermissionDenied, Unsupported
-from lakewarden.sql.query_engine.engine import Limits, QueryRows, Spool
+from lakewarden.sql.query_engine.engine import Limits, Spool
 from lakewarden.sql.query_engine.failures import too_long
 from lakewarden.sql.query_engine.workers import messages
 from lakewarden.sql.query_engine.workers.messages import End, EngineRequest, QueryBounds, overall
+from lakewarden.sql.results import ResultRows
 
 # One worker process, as the process that started it sees it.
 _MODULE = "lakewarden.sql.query_engine.workers.child"
@@ -138,10 +139,10 @@ class Workers:
                 self._passed.clear()
             self._passed.add(digest)
 
-    def run(self, sql: str, relations: Mapping[str, pa.Table], limits: Limits) -> QueryRows:
+    def run(self, sql: str, relations: Mapping[str, pa.Table], limits: Limits) -> ResultRows:
         rows: list[pa.Table] = []
         end = self._call(_request("run", sql, limits), relations, limits, rows.append)
-        return QueryRows(pa.concat_tables(rows), end.types)
+        return ResultRows(pa.concat_tables(rows), end.types)
 
     def spool(self, sql: str, relations: Mapping[str, pa.Table], limits: Limits) -> tuple[Spool, tuple[str, ...]]:
         found = Spool(limits.result_bytes)

@@ -21,11 +21,12 @@ from lakewarden.base.setting_sections import SqlSettings
 from lakewarden.base.worker_child import ProcessMemory
 from lakewarden.base.workers import Pool
 from lakewarden.errors import BadSyntax, InvalidArgument, Unsupported
-from lakewarden.sql.query_engine.engine import Limits, QueryRows
+from lakewarden.sql.query_engine.engine import Limits
 from lakewarden.sql.query_engine.in_process import engine_of_process
 from lakewarden.sql.query_engine.workers import messages
 from lakewarden.sql.query_engine.workers.engine import Worker, Workers, pool_of_process
 from lakewarden.sql.query_engine.workers.messages import EngineRequest, QueryBounds, overall
+from lakewarden.sql.results import ResultRows
 from tests.fixtures.patience import PATIENCE
 from tests.sql.query_engine.heavy import HEAVY
 
@@ -73,7 +74,7 @@ def _gone(pid: int) -> bool:
         os.close(handle)
 
 
-def _started(engine: Workers, sql: str, pool: ThreadPoolExecutor) -> tuple[int, Future[QueryRows]]:
+def _started(engine: Workers, sql: str, pool: ThreadPoolExecutor) -> tuple[int, Future[ResultRows]]:
     """The worker that a query is running on, once it runs there."""
     running = pool.submit(engine.run, sql, {}, _LIMITS)
     pid = None
@@ -115,8 +116,8 @@ def test_answers_are_those_in_process(workers: Workers, sql: str) -> None:
     here = engine_of_process(SqlSettings()).run(sql, _GIVEN, _LIMITS)
     there = workers.run(sql, _GIVEN, _LIMITS)
     assert there.types == here.types
-    assert there.rows.schema.equals(here.rows.schema, check_metadata=True)
-    assert there.rows.equals(here.rows)
+    assert there.table.schema.equals(here.table.schema, check_metadata=True)
+    assert there.table.equals(here.table)
 
 
 @pytest.mark.parametrize(
@@ -142,7 +143,7 @@ def test_errors_are_those_in_process_and_the_worker_stays(workers: Workers, sql:
 def test_an_error_after_the_first_rows_is_an_error(workers: Workers) -> None:
     with pytest.raises(InvalidArgument, match="the last one"):
         workers.run("SELECT CASE WHEN range = 200000 THEN error('the last one') END FROM range(200001)", {}, _LIMITS)
-    assert workers.run("SELECT count(*) AS n FROM given", _GIVEN, _LIMITS).rows.to_pylist() == [{"n": 3}]
+    assert workers.run("SELECT count(*) AS n FROM given", _GIVEN, _LIMITS).table.to_pylist() == [{"n": 3}]
 
 
 def test_a_result_beyond_its_bound_is_refused(workers: Workers) -> None:
@@ -170,7 +171,7 @@ def test_the_kernel_bounds_its_memory(worker: Worker) -> None:
 def test_a_query_beyond_its_memory_fails_alone(workers: Workers, name: str) -> None:
     with pytest.raises(Unsupported, match=r"sql\.memory_bytes"):
         workers.run(HEAVY[name], {}, _LIMITS)
-    assert workers.run("SELECT 1 AS n", {}, _LIMITS).rows.to_pylist() == [{"n": 1}]
+    assert workers.run("SELECT 1 AS n", {}, _LIMITS).table.to_pylist() == [{"n": 1}]
 
 
 def test_a_query_that_no_interrupt_stops_is_ended_with_its_worker() -> None:
@@ -181,7 +182,7 @@ def test_a_query_that_no_interrupt_stops_is_ended_with_its_worker() -> None:
         workers.run(HEAVY["CTEs that double"], {}, Limits(0.1, 1 << 20))
     assert before not in _idle(workers)
     assert _gone(before)
-    assert workers.run("SELECT 1 AS n", {}, _LIMITS).rows.to_pylist() == [{"n": 1}]
+    assert workers.run("SELECT 1 AS n", {}, _LIMITS).table.to_pylist() == [{"n": 1}]
     workers.close()
 
 
@@ -205,7 +206,7 @@ def test_an_answer_that_was_not_read_to_its_end_is_no_other_query_s(workers: Wor
         with pytest.raises(KeyboardInterrupt):
             workers.run("SELECT 'a secret' AS s", {}, _LIMITS)
     for _ in range(3):
-        assert workers.run("SELECT 1 AS n", {}, _LIMITS).rows.to_pylist() == [{"n": 1}]
+        assert workers.run("SELECT 1 AS n", {}, _LIMITS).table.to_pylist() == [{"n": 1}]
 
 
 def test_a_worker_that_keeps_much_memory_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -245,13 +246,13 @@ def test_a_killed_worker_costs_its_own_query_alone(workers: Workers) -> None:
     with ThreadPoolExecutor(2) as pool:
         pid, doomed = _started(workers, _ENDLESS, pool)
         for _ in range(20):
-            assert workers.run("SELECT count(*) AS n FROM given", _GIVEN, _LIMITS).rows.to_pylist() == [{"n": 3}]
+            assert workers.run("SELECT count(*) AS n FROM given", _GIVEN, _LIMITS).table.to_pylist() == [{"n": 3}]
         assert not doomed.done(), "another worker served the others meanwhile"
         (other,) = (each for each in _idle(workers) if each != pid)
         os.kill(pid, signal.SIGKILL)
         with pytest.raises(Unsupported, match="ended the process that ran it"):
             doomed.result()
-    assert workers.run("SELECT 1 AS n", {}, _LIMITS).rows.to_pylist() == [{"n": 1}]
+    assert workers.run("SELECT 1 AS n", {}, _LIMITS).table.to_pylist() == [{"n": 1}]
     assert _idle(workers) == [other]
 
 
@@ -260,7 +261,7 @@ def test_an_idle_worker_that_is_killed_costs_no_query(workers: Workers) -> None:
     pid = _idle(workers)[-1]
     os.kill(pid, signal.SIGKILL)
     assert _gone(pid)
-    assert workers.run("SELECT 1 AS n", {}, _LIMITS).rows.to_pylist() == [{"n": 1}]
+    assert workers.run("SELECT 1 AS n", {}, _LIMITS).table.to_pylist() == [{"n": 1}]
 
 
 def test_it_has_nothing_of_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
