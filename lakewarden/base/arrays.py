@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from io import BytesIO
 from typing import Any
 
 import numpy as np
@@ -46,6 +47,14 @@ def stream_bytes(table: pa.Table) -> bytes:
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
     return sink.getvalue().to_pybytes()
+
+
+def taken(sink: BytesIO) -> bytes:
+    """What was written to a sink since the last time."""
+    found = sink.getvalue()
+    sink.seek(0)
+    sink.truncate()
+    return found
 
 
 def values(column: pa.ChunkedArray[Any] | pa.Array[Any]) -> NDArray[Any]:

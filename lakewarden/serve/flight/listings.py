@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
+from google.protobuf.message import Message
 
 from lakewarden.base import VERSION
 from lakewarden.catalog.model import Table
-from lakewarden.serve.flight.messages import Command
 from lakewarden.serve.flight.messages_pb2 import (
     CommandGetCatalogs,
     CommandGetDbSchemas,
@@ -79,7 +79,7 @@ _CATALOG = ""
 _TABLE, _VIEW = "TABLE", "VIEW"
 
 
-def listed(command: Command, seen: Callable[[], VisibleObjects]) -> pa.Table:
+def listed(command: Message, seen: Callable[[], VisibleObjects]) -> pa.Table:
     """The rows of a listing, in the order that Flight SQL asks for."""
     match command:
         case CommandGetSqlInfo():

@@ -6,49 +6,23 @@ Their classes are made by protoc from messages.proto (`make messages`). Docs: ht
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TypeVar, get_args
+from typing import TypeVar
 
 from google.protobuf.any_pb2 import Any
 from google.protobuf.message import DecodeError, Message
 
 from lakewarden.errors import InvalidArgument, Unsupported
-from lakewarden.serve.flight.messages_pb2 import (
-    ActionClosePreparedStatementRequest,
-    ActionCreatePreparedStatementRequest,
-    CommandGetCatalogs,
-    CommandGetDbSchemas,
-    CommandGetPrimaryKeys,
-    CommandGetSqlInfo,
-    CommandGetTables,
-    CommandGetTableTypes,
-    CommandPreparedStatementQuery,
-    CommandPreparedStatementUpdate,
-    CommandStatementIngest,
-    CommandStatementQuery,
-    CommandStatementUpdate,
-)
+from lakewarden.serve.flight import messages_pb2
 
 M = TypeVar("M", bound=Message)
 
-Command = (
-    CommandStatementQuery
-    | CommandStatementUpdate
-    | CommandPreparedStatementQuery
-    | CommandPreparedStatementUpdate
-    | CommandStatementIngest
-    | CommandGetSqlInfo
-    | CommandGetCatalogs
-    | CommandGetDbSchemas
-    | CommandGetTables
-    | CommandGetTableTypes
-    | CommandGetPrimaryKeys
-    | ActionCreatePreparedStatementRequest
-    | ActionClosePreparedStatementRequest
-)
-
 _PREFIX = "type.googleapis.com/"
 _SQL = "arrow.flight.protocol.sql."
-_COMMANDS: Mapping[str, type[Command]] = {each.__name__: each for each in get_args(Command)}
+_COMMANDS: Mapping[str, type[Message]] = {
+    name: getattr(messages_pb2, name)
+    for name in messages_pb2.DESCRIPTOR.message_types_by_name
+    if name.startswith("Command") or name.endswith("PreparedStatementRequest")
+}
 
 
 def decoded(kind: type[M], data: bytes) -> M:
@@ -59,7 +33,7 @@ def decoded(kind: type[M], data: bytes) -> M:
         raise InvalidArgument(f"the bytes are no {kind.__name__} of Flight's protocol") from error
 
 
-def command_of(data: bytes) -> Command:
+def command_of(data: bytes) -> Message:
     """The command in the bytes of a descriptor or an action.
 
     Raises:

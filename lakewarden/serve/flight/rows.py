@@ -13,6 +13,7 @@ from io import BytesIO
 import msgspec
 import pyarrow as pa
 
+from lakewarden.base.arrays import taken
 from lakewarden.catalog.changes.engines import require_active
 from lakewarden.client import Lakehouse
 from lakewarden.errors import InvalidArgument, Unsupported
@@ -152,9 +153,7 @@ def _rows_of(table: pa.Table) -> int:
 
 def _messages(sink: BytesIO) -> Iterator[bytes]:
     """What was written since the last time. The body is appended by hand: protobuf would copy it three times more."""
-    written = sink.getvalue()
-    sink.seek(0)
-    sink.truncate()
+    written = taken(sink)
     for message in pa.ipc.MessageReader.open_stream(written) if written else ():
         body = message.body or b""
         head = FlightData(data_header=message.metadata.to_pybytes()).SerializeToString()

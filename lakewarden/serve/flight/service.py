@@ -11,6 +11,7 @@ from itertools import chain
 
 import grpc
 import pyarrow as pa
+from google.protobuf.message import Message
 
 from lakewarden.base.arrays import stream_bytes
 from lakewarden.base.scope import TableName
@@ -18,7 +19,7 @@ from lakewarden.errors import InvalidArgument, Unsupported
 from lakewarden.serve.common import Common, Listening
 from lakewarden.serve.flight.calls import FlightCall, admitted, connected, observed
 from lakewarden.serve.flight.listings import LISTINGS, listed
-from lakewarden.serve.flight.messages import Command, command_of, decoded, packed
+from lakewarden.serve.flight.messages import command_of, decoded, packed
 from lakewarden.serve.flight.messages_pb2 import (
     Action,
     ActionClosePreparedStatementRequest,
@@ -154,10 +155,10 @@ class FlightSql:
             case ListingTicket(command):
                 return whole(self._listed(call, command_of(command)))
 
-    def _listed(self, call: FlightCall, command: Command) -> pa.Table:
+    def _listed(self, call: FlightCall, command: Message) -> pa.Table:
         return listed(command, self.common.lake.sessions.served(call.principal).seen)
 
-    def _put(self, call: FlightCall, command: Command, rows: Callable[[], pa.Table]) -> bytes:
+    def _put(self, call: FlightCall, command: Message, rows: Callable[[], pa.Table]) -> bytes:
         """The answer to the rows of a DoPut, which are read where the command has any."""
         match command:
             case CommandStatementUpdate():

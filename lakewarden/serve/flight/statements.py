@@ -6,6 +6,7 @@ import base64
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
+from itertools import chain
 
 import msgspec
 import pyarrow as pa
@@ -261,12 +262,7 @@ def _spooled(found: SpooledRows) -> AnswerStream:
         return whole(found.rows)
     tables = found.rows.tables()
     first = next(tables)
-    return AnswerStream(first.schema, _chained(first, tables))
-
-
-def _chained(first: pa.Table, rest: Iterator[pa.Table]) -> Iterator[pa.Table]:
-    yield first
-    yield from rest
+    return AnswerStream(first.schema, chain([first], tables))
 
 
 def _stream(result: Result) -> AnswerStream:

@@ -47,6 +47,7 @@ _OPEN = ("/v1/auth/login", "/v1/auth/refresh")
 
 _TAGS = {_SQL: "sql"} | dict.fromkeys(_FOLLOWED, "subscriptions")
 _TEXT: Json = {"type": "string"}
+_BINARY: Json = {"type": "string", "format": "binary"}
 
 
 class Problem(TypedDict):
@@ -76,13 +77,12 @@ def document() -> Json:
     """The OpenAPI document of every call."""
     kinds = [*_BODIES.values(), *(one for kind in (*_ANSWERS.values(), Answer, FileRef) for one in _each(kind)), Error]
     _, schemas = msgspec.json.schema_components(kinds, schema_hook=_anything, ref_template=_SCHEMAS + "{name}")
-    paths: dict[str, Json] = {path: {"post": _operation(path, body)} for path, body in _BODIES.items()}
-    paths[_LOGOUT] = {"post": _operation(_LOGOUT, None)}
+    paths: dict[str, Json] = {path: {"post": _post(path)} for path in (*_BODIES, _LOGOUT)}
     paths |= {path: {"get": _subscription(path)} for path in _FOLLOWED}
     paths[_FILE] = {"put": _file("put", _schema(FileRef)), "get": _file("get"), "delete": _file("delete", _schema(MessageAnswer))}
-    paths |= {path: {"get": _open_read(path, "application/json", {"type": "object"})} for path in _READ}
-    paths["/metrics"] = {"get": _seen("/metrics", "text/plain", [{}, {"bearer": []}])}
-    paths["/fleet"] = {"get": _seen("/fleet", "text/html", [{"bearer": []}])}
+    paths |= {path: {"get": _operation(path, _answer({"type": "object"}), open_=True, security=[])} for path in _READ}
+    paths["/metrics"] = {"get": _operation("/metrics", _answer(_TEXT, kind="text/plain"), security=[{}, {"bearer": []}])}
+    paths["/fleet"] = {"get": _operation("/fleet", _answer(_TEXT, kind="text/html"), security=[{"bearer": []}])}
     bearer: Json = {"type": "http", "scheme": "bearer", "bearerFormat": "JWT"}
     return {
         "openapi": "3.1.0",
@@ -93,57 +93,48 @@ def document() -> Json:
     }
 
 
-def _operation(path: str, body: type[msgspec.Struct] | None) -> Json:
-    answered: Json = {"$ref": f"{_SCHEMAS}SqlAnswer"} if path == _SQL else _schema(_ANSWERS[path])
-    answers: dict[str, Json] = {"200": _json(answered)}
-    if path == _SQL:
-        arrow: Json = {"schema": {"type": "string", "format": "binary"}}
-        answers["200"] = {"description": "done", "content": {"application/json": {"schema": answered}, ARROW: arrow}}
-    operation: dict[str, Json] = {**_named(path), "responses": answers | _declined()}
-    if body is not None:
-        operation["requestBody"] = {"required": True, "content": {"application/json": {"schema": _schema(body)}}}
-    if path in _OPEN:
-        operation["security"] = []
-    return operation
+def _operation(path: str, done: Json, *, open_: bool = False, status: str = "200", **more: Json) -> Json:
+    """A call with its answer, and what else there is to say of it.
+
+    Args:
+        open_: whether anybody may call it, and it always answers.
+    """
+    answers = {status: done} | ({} if open_ else {one: _answer(_schema(Error), "declined") for one in _ERRORS})
+    said = {key: value for key, value in more.items() if value is not None}
+    return {**_named(path), "responses": answers, **said}
+
+
+def _post(path: str) -> Json:
+    body = _BODIES.get(path)
+    security: Json = [] if path in _OPEN else None
+    wanted: Json = None if body is None else {"required": True, "content": _content(_schema(body))}
+    if path != _SQL:
+        return _operation(path, _answer(_schema(_ANSWERS[path])), requestBody=wanted, security=security)
+    answered = _content({"$ref": f"{_SCHEMAS}SqlAnswer"}) | _content(_BINARY, ARROW)
+    return _operation(path, {"description": "done", "content": answered}, requestBody=wanted)
 
 
 def _subscription(path: str) -> Json:
     """A stream of events, or what takes the connection over."""
-    answers: dict[str, Json] = {"101": {"description": "a WebSocket: a message of JSON for each event"}}
+    done: Json = {"description": "a WebSocket: a message of JSON for each event"}
     if path != _SOCKET:
-        answers = {"200": {"description": "server-sent events: JSON for each", "content": {EVENT_STREAM: {"schema": _TEXT}}}}
+        done = _answer(_TEXT, "server-sent events: JSON for each", EVENT_STREAM)
     kinds = {"sql": "string", "from_seq": "integer", "namespace": "string"}
     parameters: list[Json] = [
         {"name": name, "in": "query", "required": name == "sql", "schema": {"type": kind}} for name, kind in kinds.items()
     ]
-    return {**_named(path), "parameters": parameters, "responses": answers | _declined()}
+    return _operation(path, done, status="101" if path == _SOCKET else "200", parameters=parameters)
 
 
 def _file(method: str, answered: Json = None) -> Json:
     """Of the file that a row refers to, which is the answer where none is named."""
-    whole: dict[str, Json] = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
-    done: Json = {"description": "the file, as an attachment", "content": whole} if answered is None else _json(answered)
+    whole = _content(_BINARY, "application/octet-stream")
+    done: Json = {"description": "the file, as an attachment", "content": whole} if answered is None else _answer(answered)
     inside: list[Json] = [{"name": one, "in": "path", "required": True, "schema": _TEXT} for one in re.findall(r"{(\w+)}", _FILE)]
     given: list[Json] = [{"name": one, "in": "query", "schema": _TEXT, "description": what} for one, what in PARAMETERS.items()]
-    operation: dict[str, Json] = {"operationId": f"{method}_file", "tags": ["files"], "parameters": [*inside, *given]}
-    if method == "put":
-        operation["requestBody"] = {"required": True, "content": whole}
-    return operation | {"responses": {"200": done} | _declined()}
-
-
-def _declined() -> dict[str, Json]:
-    return {status: _json(_schema(Error), "declined") for status in _ERRORS}
-
-
-def _open_read(path: str, kind: str, answered: Json) -> Json:
-    done: Json = {"description": "done", "content": {kind: {"schema": answered}}}
-    return {**_named(path), "responses": {"200": done}, "security": []}
-
-
-def _seen(path: str, kind: str, security: list[Json]) -> Json:
-    """What a dba sees of all tables."""
-    done: Json = {"description": "done", "content": {kind: {"schema": _TEXT}}}
-    return {**_named(path), "responses": {"200": done, **_declined()}, "security": security}
+    sent: Json = {"required": True, "content": whole} if method == "put" else None
+    parameters: Json = [*inside, *given]
+    return _operation(_FILE, done, operationId=f"{method}_file", tags=["files"], parameters=parameters, requestBody=sent)
 
 
 def _named(path: str) -> dict[str, Json]:
@@ -176,8 +167,12 @@ def _sql_answer() -> Json:
     }
 
 
-def _json(schema: Json, description: str = "done") -> Json:
-    return {"description": description, "content": {"application/json": {"schema": schema}}}
+def _answer(schema: Json, description: str = "done", kind: str = "application/json") -> Json:
+    return {"description": description, "content": _content(schema, kind)}
+
+
+def _content(schema: Json, kind: str = "application/json") -> dict[str, Json]:
+    return {kind: {"schema": schema}}
 
 
 def _anything(kind: type) -> dict[str, object]:  # noqa: ARG001  # msgspec asks for `object` alone

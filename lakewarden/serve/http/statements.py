@@ -15,6 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
+from lakewarden.base.arrays import taken
 from lakewarden.base.cancellation import Cancellation
 from lakewarden.base.exact_json import JsonNumber
 from lakewarden.base.json_values import json_rows
@@ -190,13 +191,5 @@ def _stream(table: pa.Table) -> Iterator[bytes]:
     with pa.ipc.new_stream(sink, table.schema) as writer:
         for batch in table.to_batches(max_chunksize=65_536):
             writer.write_batch(batch)
-            yield _taken(sink)
-    yield _taken(sink)
-
-
-def _taken(sink: BytesIO) -> bytes:
-    """What was written since the last time."""
-    found = sink.getvalue()
-    sink.seek(0)
-    sink.truncate()
-    return found
+            yield taken(sink)
+    yield taken(sink)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 
 from lakewarden.errors import InvalidArgument, Unsupported
 
@@ -12,66 +13,68 @@ SERVER_VERSION = "14.0"
 _UTF8 = ("utf8", "utf-8", "unicode", "sql_ascii")
 _UTC = ("utc", "gmt", "etc/utc", "z", "0", "+00", "+00:00", "default")
 
-_DEFAULTS: Mapping[str, str] = {
-    "server_version": SERVER_VERSION,
-    "server_encoding": "UTF8",
-    "client_encoding": "UTF8",
-    "DateStyle": "ISO, MDY",
-    "TimeZone": "UTC",
-    "IntervalStyle": "postgres",
-    "integer_datetimes": "on",
-    "standard_conforming_strings": "on",
-    "bytea_output": "hex",
-    "application_name": "",
-    "is_superuser": "off",
-    "session_authorization": "",
-    "search_path": "",
-    "transaction_isolation": "read committed",
-    "default_transaction_isolation": "read committed",
-    "transaction_read_only": "off",
-    "default_transaction_read_only": "off",
-    "transaction_deferrable": "off",
-    "default_transaction_deferrable": "off",
-    "extra_float_digits": "1",
-    "statement_timeout": "0",
-    "lock_timeout": "0",
-    "idle_in_transaction_session_timeout": "0",
-    "client_min_messages": "notice",
-    "row_security": "on",
-    "synchronous_commit": "on",
-    "jit": "off",
-    "max_identifier_length": "63",
-    "max_index_keys": "32",
-    "server_version_num": "140000",
-    "lc_collate": "C",
-    "lc_ctype": "C",
-    "lc_monetary": "C",
-    "default_tablespace": "",
-    "default_with_oids": "off",
+
+@dataclass(frozen=True)
+class Parameter:
+    """A run-time parameter."""
+
+    default: str
+    told: bool = False
+    """Whether a server says it of itself at the beginning."""
+    fixed: bool = False
+    takes: Callable[[str], bool] | None = None
+    """Of one that would change what is answered: whether a value does not."""
+
+    def is_possible(self, value: str) -> bool:
+        return self.takes is None or value.lower() == "default" or self.takes(value)
+
+    def kept(self, value: str) -> str:
+        """What a value that is possible is shown as."""
+        return value if self.takes is None else self.default
+
+
+def _is_on(value: str) -> bool:
+    return value.lower() in ("on", "true", "1")
+
+
+_PARAMETERS: Mapping[str, Parameter] = {
+    "server_version": Parameter(SERVER_VERSION, told=True, fixed=True),
+    "server_encoding": Parameter("UTF8", told=True, fixed=True),
+    "client_encoding": Parameter("UTF8", told=True, takes=lambda value: value.lower() in _UTF8),
+    "DateStyle": Parameter("ISO, MDY", told=True, takes=lambda value: value.upper().startswith("ISO")),
+    "TimeZone": Parameter("UTC", told=True, takes=lambda value: value.lower() in _UTC),
+    "IntervalStyle": Parameter("postgres", told=True),
+    "integer_datetimes": Parameter("on", told=True, fixed=True),
+    "standard_conforming_strings": Parameter("on", told=True, takes=_is_on),
+    "bytea_output": Parameter("hex", takes=lambda value: value.lower() == "hex"),
+    "application_name": Parameter("", told=True),
+    "is_superuser": Parameter("off", told=True, fixed=True),
+    "session_authorization": Parameter("", told=True, fixed=True),
+    "search_path": Parameter(""),
+    "transaction_isolation": Parameter("read committed"),
+    "default_transaction_isolation": Parameter("read committed"),
+    "transaction_read_only": Parameter("off"),
+    "default_transaction_read_only": Parameter("off", told=True),
+    "transaction_deferrable": Parameter("off"),
+    "default_transaction_deferrable": Parameter("off"),
+    "extra_float_digits": Parameter("1"),
+    "statement_timeout": Parameter("0"),
+    "lock_timeout": Parameter("0"),
+    "idle_in_transaction_session_timeout": Parameter("0"),
+    "client_min_messages": Parameter("notice"),
+    "row_security": Parameter("on"),
+    "synchronous_commit": Parameter("on"),
+    "jit": Parameter("off"),
+    "max_identifier_length": Parameter("63", fixed=True),
+    "max_index_keys": Parameter("32", fixed=True),
+    "server_version_num": Parameter("140000", fixed=True),
+    "lc_collate": Parameter("C", fixed=True),
+    "lc_ctype": Parameter("C", fixed=True),
+    "lc_monetary": Parameter("C"),
+    "default_tablespace": Parameter(""),
+    "default_with_oids": Parameter("off"),
 }
-_NAMES = {name.lower(): name for name in _DEFAULTS}
-_TOLD = (
-    *("server_version", "server_encoding", "client_encoding", "DateStyle", "TimeZone", "IntervalStyle", "integer_datetimes"),
-    *(
-        "standard_conforming_strings",
-        "application_name",
-        "is_superuser",
-        "session_authorization",
-        "default_transaction_read_only",
-    ),
-)
-_FIXED = frozenset(
-    {"server_version", "server_encoding", "integer_datetimes", "is_superuser", "session_authorization", "max_identifier_length"}
-    | {"max_index_keys", "server_version_num", "lc_collate", "lc_ctype"}
-)
-_TAKEN: Mapping[str, Callable[[str], bool]] = {
-    "client_encoding": lambda value: value.lower() in _UTF8,
-    "DateStyle": lambda value: value.upper().startswith("ISO"),
-    "TimeZone": lambda value: value.lower() in _UTC,
-    "standard_conforming_strings": lambda value: value.lower() in ("on", "true", "1"),
-    "bytea_output": lambda value: value.lower() == "hex",
-}
-"""The parameters that would change what is answered, with the values that do not."""
+_NAMES = {name.lower(): name for name in _PARAMETERS}
 _MILLISECONDS = {"": 1, "ms": 1, "s": 1000, "min": 60_000, "h": 3_600_000}
 
 
@@ -85,23 +88,23 @@ class Variables:
         """Takes what a startup packet names; of what is not possible the default stays, and `told` says it."""
         for name, value in given.items():
             known = _NAMES.get(name.lower())
-            if known is not None and known not in _FIXED and _possible(known, value):
-                self._set[known] = value if known not in _TAKEN else _DEFAULTS[known]
+            if known is not None and not (it := _PARAMETERS[known]).fixed and it.is_possible(value):
+                self._set[known] = it.kept(value)
 
     def told(self) -> Iterator[tuple[str, str]]:
         """What a server says of itself at the beginning."""
-        return ((name, self.read(name)) for name in _TOLD)
+        return ((name, self.read(name)) for name, it in _PARAMETERS.items() if it.told)
 
     def shown(self) -> Iterator[tuple[str, str]]:
         """All of them."""
-        return ((name, self.read(name)) for name in _DEFAULTS)
+        return ((name, self.read(name)) for name in _PARAMETERS)
 
     def knows(self, name: str) -> bool:
         return name.lower() in _NAMES
 
     def read(self, name: str) -> str:
         known = _NAMES[name.lower()]
-        return self._set.get(known, _DEFAULTS[known])
+        return self._set.get(known, _PARAMETERS[known].default)
 
     def write(self, name: str, value: str) -> str:
         """Sets one; returns its whole name.
@@ -111,13 +114,13 @@ class Variables:
             Unsupported: the value would change what is answered.
         """
         known = _NAMES.get(name.lower())
-        if known is None or known in _FIXED:
+        if known is None or (it := _PARAMETERS[known]).fixed:
             raise InvalidArgument(f"parameter {name!r} cannot be set here")
-        if not _possible(known, value):
-            raise Unsupported(f"{known} cannot be {value!r}: values are sent as with {_DEFAULTS[known]!r}")
+        if not it.is_possible(value):
+            raise Unsupported(f"{known} cannot be {value!r}: values are sent as with {it.default!r}")
         if known in ("statement_timeout", "idle_in_transaction_session_timeout"):
             _milliseconds(value)
-        self._set[known] = _DEFAULTS[known] if known in _TAKEN or value.lower() == "default" else value
+        self._set[known] = it.default if value.lower() == "default" else it.kept(value)
         return known
 
     def reset(self, name: str) -> None:
@@ -141,11 +144,7 @@ class Variables:
 
     @property
     def read_only(self) -> bool:
-        return self.read("default_transaction_read_only").lower() in ("on", "true", "1")
-
-
-def _possible(known: str, value: str) -> bool:
-    return known not in _TAKEN or value.lower() == "default" or _TAKEN[known](value)
+        return _is_on(self.read("default_transaction_read_only"))
 
 
 def _milliseconds(value: str) -> int:

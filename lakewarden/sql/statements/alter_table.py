@@ -34,6 +34,7 @@ from lakewarden.sql.results import ResultRows, StatementDone
 from lakewarden.sql.rights import TableRight, operation_right
 from lakewarden.sql.statement import AuditEntrySpec, Grammar, OnTable, Statement, StatementSpec, UnsupportedStatement, registered
 from lakewarden.sql.statements.clauses import (
+    as_declared,
     if_exists,
     if_not_exists,
     options_of,
@@ -220,8 +221,8 @@ def _change_of(table: Table, change: TableChange) -> Alteration:
         case AddColumn() | AddColumns():
             return change
         case _:
-            declared = {name.lower(): name for name in table.schema.names}
-            return replace(change, name=declared.get(change.name.lower(), change.name))
+            (name,) = as_declared(table.schema.names, [change.name])
+            return replace(change, name=name)
 
 
 def drop_table(context: Context, statement: DropTable) -> StatementDone | ResultRows:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 
 import pyarrow as pa
 from sqlglot import exp
@@ -109,6 +110,12 @@ def returning_of(read: StatementReader, found: exp.Expr) -> tuple[exp.Expr, ...]
                 "RETURNING _seq is not supported: a row gets it when the log takes it; read it behind the statement"
             )
     return tuple(returning.expressions)
+
+
+def as_declared(declared: Iterable[str], names: Iterable[str]) -> list[str]:
+    """The names as they were declared: names in SQL ignore case."""
+    known = {each.lower(): each for each in declared}
+    return [known.get(name.lower(), name) for name in names]
 
 
 def options_of(pairs: Pairs) -> dict[str, str]:

@@ -21,7 +21,7 @@ from lakewarden.sql.ref import Pairs, Ref
 from lakewarden.sql.results import StatementDone
 from lakewarden.sql.rights import CreationRight
 from lakewarden.sql.statement import AuditEntrySpec, StatementSpec, TableCreation, registered
-from lakewarden.sql.statements.clauses import options_of
+from lakewarden.sql.statements.clauses import as_declared, options_of
 from lakewarden.sql.writing.copying import Copying, copying_of
 from lakewarden.sql.writing.target import fitted_rows
 from lakewarden.tables.client import TableClient
@@ -132,7 +132,7 @@ def create_table_as(context: Context, statement: CreateTableAs) -> StatementDone
     found = copying or select.spooled(context, statement.query)
     shape = found.shape if isinstance(found, Copying) else found
     columns = inferred_columns(context, statement.query, shape.columns, shape.types)
-    key, partition_by = (_as_named(shape.columns, names) for names in (statement.primary_key, statement.partition_by))
+    key, partition_by = (as_declared(shape.columns, names) for names in (statement.primary_key, statement.partition_by))
     table = new_table(context.warehouse, name, kind, columns, key, options_of(statement.options), partition_by)
     given = _given(context, table, found)
     at = context.services.operator()
@@ -144,12 +144,6 @@ def create_table_as(context: Context, statement: CreateTableAs) -> StatementDone
         end_drop(at, name)
         raise
     return StatementDone(f"table {name} created with {count} {'row' if count == 1 else 'rows'}")
-
-
-def _as_named(columns: Sequence[str], names: Sequence[str]) -> list[str]:
-    """Names in SQL ignore case."""
-    there = {column.lower(): column for column in columns}
-    return [there.get(name.lower(), name) for name in names]
 
 
 def _given(context: Context, table: Table, found: SpooledRows | Copying) -> pa.Table | RowParts | TaskFiles:

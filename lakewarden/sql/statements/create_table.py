@@ -23,7 +23,7 @@ from lakewarden.sql.ref import Pairs
 from lakewarden.sql.results import StatementDone
 from lakewarden.sql.rights import CreationRight
 from lakewarden.sql.statement import AuditEntrySpec, Grammar, Statement, StatementSpec, TableCreation, registered
-from lakewarden.sql.statements.clauses import if_not_exists, options_of, read_column, table_words
+from lakewarden.sql.statements.clauses import as_declared, if_not_exists, options_of, read_column, table_words
 from lakewarden.sql.statements.create_as import CreateTableAs
 from lakewarden.sql.statements.pipelines import from_template
 
@@ -152,11 +152,8 @@ def create_table(context: Context, statement: CreateTable) -> StatementDone:
 
 
 def declaration(statement: CreateTable, name: TableName, session: Mapping[str, str] = MappingProxyType({})) -> DynamicDeclaration:
-    """What CREATE TABLE declares, with the columns' names as declared: names in SQL ignore case."""
-    names = {column.name.lower(): column.name for column in statement.columns}
-    key, partition_by = (
-        [names.get(each.lower(), each) for each in given] for given in (statement.primary_key, statement.partition_by)
-    )
+    names = [column.name for column in statement.columns]
+    key, partition_by = (as_declared(names, given) for given in (statement.primary_key, statement.partition_by))
     return DynamicDeclaration(name, statement.columns, key, partition_by, options_of(statement.options), session)
 
 

@@ -30,10 +30,8 @@ from lakewarden.sql.writing.shapes import RowWrite, Verb
 from lakewarden.sql.writing.target import (
     Assignment,
     WriteTarget,
-    insert_parts,
     insert_temporary,
     of_shares,
-    replace_by_parts,
     target_of,
 )
 from lakewarden.sql.writing.values import FileValue, RowSource, copied, incoming
@@ -227,9 +225,9 @@ def insert(context: Context, statement: Insert) -> AffectedRows:
         if statement.files:
             raise Unsupported(f"{target.table.name} has no primary key: a file belongs to a row that has one")
         return append(target, completed(target, given))
-    if isinstance(given, RowParts):
-        return insert_parts(target, given)
     mode: WriteMode = "upsert" if target.table.options.on_duplicate == "replace" else "insert"
+    if isinstance(given, RowParts):
+        return target.affected(target.client.write_parts(given, user=target.user, mode=mode).rows)
     return target.affected(target.client.write(given, user=target.user, mode=mode).rows)
 
 
@@ -324,7 +322,7 @@ def _replaced(target: WriteTarget, given: Rows | RowParts | None) -> AffectedRow
     if not target.plan.in_log:
         return overwrite_directly(target, None if given is None else completed(target, given))
     if isinstance(given, RowParts):
-        return replace_by_parts(target, given)
+        return target.affected(target.client.write_parts(given, user=target.user, mode="replace").rows)
     rows = None if given is None else target.client.completed(given, user=target.user)
 
     def decide(live: pa.Table) -> Revision:

@@ -23,7 +23,7 @@ from lakewarden.sql.ref import Pairs
 from lakewarden.sql.results import ResultRows, Row, StatementDone, listing
 from lakewarden.sql.rights import Ask, Made, OwnRight, ScopesRight, cold
 from lakewarden.sql.statement import AuditEntrySpec, Grammar, OnScopes, Statement, StatementSpec, UnsupportedStatement, registered
-from lakewarden.sql.statements.clauses import more_options, options_of
+from lakewarden.sql.statements.clauses import as_declared, more_options, options_of
 from lakewarden.sql.system_listings import WHOLE, texts
 from lakewarden.tables.warehouse import live_tables
 
@@ -152,15 +152,11 @@ def apply_plan(context: Context, statement: ApplyPlan) -> StatementDone:
 
 def optimize(context: Context, statement: Optimize) -> StatementDone | ResultRows:
     table = context.table(statement.table)
-    zorder = tuple(_as_declared(table, name) for name in statement.zorder)
+    zorder = tuple(as_declared(table.schema.names, statement.zorder))
     user, where = _whose(context, table, statement), statement.where
     request = new_request("optimize", (str(table.name),), user=user, zorder=zorder, look=statement.look, where=where)
     request = with_texts(request, options_of(statement.more))
     return planned(context, request) if statement.dry_run else _run_now(context, request)
-
-
-def _as_declared(table: Table, name: str) -> str:
-    return next((each for each in table.schema.names if each.lower() == name.lower()), name)
 
 
 def vacuum(context: Context, statement: Vacuum) -> StatementDone | ResultRows:

@@ -131,18 +131,6 @@ def other_number(values: int, columns: Iterable[str]) -> InvalidArgument:
     return InvalidArgument(f"{values} values are given for {len(names)} columns, which are {', '.join(names)}")
 
 
-# Writes the rows of a query that are too many to be in memory together: through the write log, by one position.
-def insert_parts(target: WriteTarget, given: RowParts) -> AffectedRows:
-    replaces = target.table.options.on_duplicate == "replace"
-    receipt = target.client.write_parts(given, user=target.user, mode="upsert" if replaces else "insert")
-    return target.affected(receipt.rows)
-
-
-def replace_by_parts(target: WriteTarget, given: RowParts) -> AffectedRows:
-    """Replaces all rows of a user."""
-    return target.affected(target.client.write_parts(given, user=target.user, mode="replace").rows)
-
-
 def of_shares(context: Context) -> Limits:
     """Of the query of a statement that compares its rows with the live ones. Beyond `result_bytes` of it, a share of so many
     bytes at a time is compared with its live rows, of as many: what is made of both is within `sql.result_bytes`.
