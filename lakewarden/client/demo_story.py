@@ -238,11 +238,8 @@ class Journal:
         self._seconds = seconds
         self.steps: list[Step] = []
 
-    def step(self, title: str) -> AbstractContextManager[StepReport]:
-        return self._step(title)
-
     @contextmanager
-    def _step(self, title: str) -> Iterator[StepReport]:
+    def step(self, title: str) -> Iterator[StepReport]:
         report = StepReport()
         start = self._seconds()
         with self._stage.during(title) if self._stage else nullcontext():

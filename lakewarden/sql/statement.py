@@ -6,6 +6,7 @@ catalog's rules check. Queries and expressions are sqlglot's trees; code that re
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -43,12 +44,13 @@ something that no ROLLBACK undoes.
 """
 
 
+_WITH_OBJECT = ("CREATE", "ALTER", "DROP", "ENABLE", "DISABLE")
+
+
 @dataclass(frozen=True)
 class StatementSpec:
     """The row of one class of statements."""
 
-    words: str
-    """Those that it begins with, for messages."""
     syntax: str
     """As the reference shows it."""
     does: str
@@ -57,6 +59,14 @@ class StatementSpec:
     handler: Callable[[Context, Any], Result]
     requires: Requirement | None = None
     audited: AuditEntrySpec | None = None
+    begins: str = ""
+    """Its `words`, where they are not those of its syntax."""
+
+    @cached_property
+    def words(self) -> str:
+        """Those that it begins with, for messages: of CREATE and its kin also what they are about."""
+        verb, *rest = re.sub(r" \[.*?\]", "", self.syntax).split() or [""]
+        return self.begins or (f"{verb} {rest[0]}" if verb in _WITH_OBJECT else verb)
 
     @cached_property
     def kind(self) -> type[Statement]:
@@ -82,7 +92,7 @@ class Statement:
     statement at hand. `bind` asks them, and knows no kind of statement.
     """
 
-    spec: ClassVar[StatementSpec] = StatementSpec("", "", "", READS, _never)
+    spec: ClassVar[StatementSpec] = StatementSpec("", "", READS, _never)
     """The row, which its family gives it."""
     effect: ClassVar[Effect] = "at once"
     checked_by_its_run: ClassVar[bool] = False

@@ -73,8 +73,6 @@ LISTINGS = (
     CommandGetTableTypes,
     CommandGetPrimaryKeys,
 )
-_Column = tuple[str, pa.DataType, bool]
-"""Its name, its type, and whether it may be NULL."""
 _CATALOG = ""
 _TABLE, _VIEW = "TABLE", "VIEW"
 
@@ -85,9 +83,9 @@ def listed(command: Message, seen: Callable[[], VisibleObjects]) -> pa.Table:
         case CommandGetSqlInfo():
             return sql_info(command.info)
         case CommandGetTableTypes():
-            return _rows([("table_type", pa.string(), False)], [(_TABLE,), (_VIEW,)])
+            return _rows("table_type", [(_TABLE,), (_VIEW,)])
         case CommandGetCatalogs():
-            return _rows([("catalog_name", pa.string(), False)], [(_CATALOG,)])
+            return _rows("catalog_name", [(_CATALOG,)])
         case CommandGetDbSchemas():
             return _schemas(command, seen())
         case CommandGetTables():
@@ -99,14 +97,15 @@ def listed(command: Message, seen: Callable[[], VisibleObjects]) -> pa.Table:
 
 
 def _schemas(command: CommandGetDbSchemas, seen: VisibleObjects) -> pa.Table:
-    columns: list[_Column] = [("catalog_name", pa.string(), True), ("db_schema_name", pa.string(), False)]
     fits = _like(command, "db_schema_filter_pattern")
-    return _rows(columns, [(_CATALOG, name) for name in seen.namespaces if command.catalog == _CATALOG and fits(name)])
+    return _rows(
+        "catalog_name? db_schema_name",
+        [(_CATALOG, name) for name in seen.namespaces if command.catalog == _CATALOG and fits(name)],
+    )
 
 
 def _tables(command: CommandGetTables, seen: VisibleObjects) -> pa.Table:
-    columns: list[_Column] = [("catalog_name", pa.string(), True), ("db_schema_name", pa.string(), True)]
-    columns += [("table_name", pa.string(), False), ("table_type", pa.string(), False)]
+    columns = "catalog_name? db_schema_name? table_name table_type"
     namespace_fits, name_fits = _like(command, "db_schema_filter_pattern"), _like(command, "table_name_filter_pattern")
     found = [(one.name, _TABLE, _arrow(one)) for one in seen.tables] + [(name, _VIEW, pa.schema([])) for name in seen.views]
     rows = [
@@ -118,17 +117,12 @@ def _tables(command: CommandGetTables, seen: VisibleObjects) -> pa.Table:
         and kind in (command.table_types or (_TABLE, _VIEW))
     ]
     if command.include_schema:
-        return _rows([*columns, ("table_schema", pa.binary(), False)], rows)
+        return _rows(f"{columns} table_schema", rows, table_schema=pa.binary())
     return _rows(columns, [row[:-1] for row in rows])
 
 
 def _primary_keys(command: CommandGetPrimaryKeys, seen: VisibleObjects) -> pa.Table:
-    columns: list[_Column] = [
-        ("catalog_name", pa.string(), True),
-        ("db_schema_name", pa.string(), True),
-        ("table_name", pa.string(), False),
-    ]
-    columns += [("column_name", pa.string(), False), ("key_name", pa.string(), True), ("key_sequence", pa.int32(), False)]
+    columns = "catalog_name? db_schema_name? table_name column_name key_name? key_sequence"
     tables = [one for one in seen.tables if command.catalog == _CATALOG and one.name.name == command.table and _in(command, one)]
     return _rows(
         columns,
@@ -137,6 +131,7 @@ def _primary_keys(command: CommandGetPrimaryKeys, seen: VisibleObjects) -> pa.Ta
             for one in sorted(tables, key=lambda each: each.name.namespace)
             for number, column in enumerate(one.schema.primary_key, 1)
         ],
+        key_sequence=pa.int32(),
     )
 
 
@@ -165,8 +160,10 @@ def _like(command: CommandGetDbSchemas | CommandGetTables, field: str) -> Callab
     return lambda name: compiled.fullmatch(name) is not None
 
 
-def _rows(columns: Sequence[_Column], rows: Iterable[tuple[object, ...]]) -> pa.Table:
-    schema = pa.schema([pa.field(name, kind, nullable) for name, kind, nullable in columns])
+def _rows(columns: str, rows: Iterable[tuple[object, ...]], **kinds: pa.DataType) -> pa.Table:
+    """The columns by their names, of text where `kinds` has no other type; one that may be NULL has a question mark behind it."""
+    named = ((name.removesuffix("?"), name.endswith("?")) for name in columns.split())
+    schema = pa.schema([pa.field(name, kinds.get(name, pa.string()), nullable) for name, nullable in named])
     found = list(rows)
     return pa.Table.from_arrays(
         [pa.array([row[at] for row in found], field.type) for at, field in enumerate(schema)], schema=schema

@@ -29,6 +29,8 @@ class Kind:
     """As `pg_type` groups types."""
     widest: pa.DataType | None = None
     """Arrow's type for all values of the type; None where an answer keeps its own."""
+    form: str = ""
+    """The letter of its binary form, as `struct` and NumPy have it; empty where that is no number alone."""
     example: Scalar = None
     """A value that a query can be described with. NULL where a text may not be of the type that the query makes of it."""
 
@@ -41,14 +43,14 @@ class Kind:
 BOOL = Kind("bool", 16, 1, 1000, "boolean", category="B", example=True)
 BYTEA = Kind("bytea", 17, -1, 1001, category="U", example=b"")
 NAME = Kind("name", 19, 64, 1003)
-INT8 = Kind("int8", 20, 8, 1016, "bigint", category="N", widest=pa.int64(), example=1 << 40)
-INT2 = Kind("int2", 21, 2, 1005, "smallint", category="N", widest=pa.int16(), example=1)
-INT4 = Kind("int4", 23, 4, 1007, "integer", category="N", widest=pa.int32(), example=1)
+INT8 = Kind("int8", 20, 8, 1016, "bigint", category="N", widest=pa.int64(), example=1 << 40, form="q")
+INT2 = Kind("int2", 21, 2, 1005, "smallint", category="N", widest=pa.int16(), example=1, form="h")
+INT4 = Kind("int4", 23, 4, 1007, "integer", category="N", widest=pa.int32(), example=1, form="i")
 TEXT = Kind("text", 25, -1, 1009, widest=pa.large_string())
-OID = Kind("oid", 26, 4, 1028, category="N")
+OID = Kind("oid", 26, 4, 1028, category="N", form="I")
 JSON = Kind("json", 114, -1, 199)
-FLOAT4 = Kind("float4", 700, 4, 1021, "real", category="N", widest=pa.float32(), example=1.5)
-FLOAT8 = Kind("float8", 701, 8, 1022, "double precision", category="N", widest=pa.float64(), example=1.5)
+FLOAT4 = Kind("float4", 700, 4, 1021, "real", category="N", widest=pa.float32(), example=1.5, form="f")
+FLOAT8 = Kind("float8", 701, 8, 1022, "double precision", category="N", widest=pa.float64(), example=1.5, form="d")
 UNKNOWN = Kind("unknown", 705, -2)
 BPCHAR = Kind("bpchar", 1042, -1, 1014, "character")
 VARCHAR = Kind("varchar", 1043, -1, 1015, "character varying")
@@ -68,6 +70,7 @@ KINDS: Mapping[int, Kind] = {
     )
 }
 
+FORMS: Mapping[int, str] = {kind.oid: kind.form for kind in KINDS.values() if kind.form}
 LISTS: Mapping[int, Kind] = {kind.array: kind.listed for kind in KINDS.values() if kind.array}
 """The types of lists of these."""
 

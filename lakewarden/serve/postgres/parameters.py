@@ -11,7 +11,7 @@ from uuid import UUID
 from lakewarden.base.any_year import clock_text, day_text, moment_text
 from lakewarden.errors import ConstraintViolation, InvalidArgument, Unsupported
 from lakewarden.serve.postgres import kinds
-from lakewarden.serve.postgres.kinds import KINDS, LISTS, Kind
+from lakewarden.serve.postgres.kinds import FORMS, KINDS, LISTS, Kind
 from lakewarden.serve.postgres.messages import as_text
 from lakewarden.serve.postgres.values import EPOCH_DAYS, EPOCH_MICROS, INFINITE_DAYS, INFINITE_MICROS, numeric_of
 from lakewarden.sql.dialect import Scalar, Value, items_of_text
@@ -167,12 +167,7 @@ _BINARY: Mapping[int, Callable[[bytes], Scalar]] = {
     ),
     kinds.BOOL.oid: lambda data: data != b"\0",
     kinds.BYTEA.oid: bytes,
-    kinds.INT2.oid: _unpacked("!h"),
-    kinds.INT4.oid: _unpacked("!i"),
-    kinds.OID.oid: _unpacked("!I"),
-    kinds.INT8.oid: _unpacked("!q"),
-    kinds.FLOAT4.oid: _unpacked("!f"),
-    kinds.FLOAT8.oid: _unpacked("!d"),
+    **{oid: _unpacked(f"!{form}") for oid, form in FORMS.items()},
     kinds.NUMERIC.oid: numeric_of,
     kinds.DATE.oid: _day,
     kinds.TIME.oid: _time,

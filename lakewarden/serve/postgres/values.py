@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from lakewarden.base.any_year import DAY_MICROS, INFINITE_DAY, INFINITE_MOMENT, day_text, moment_text
 from lakewarden.base.json_values import json_row
 from lakewarden.serve.postgres import kinds
-from lakewarden.serve.postgres.kinds import Kind
+from lakewarden.serve.postgres.kinds import FORMS, Kind
 from lakewarden.serve.postgres.messages import MalformedMessage
 from lakewarden.sql.results import any_time
 
@@ -214,12 +214,7 @@ def _masked(data: pa.Buffer, size: int, values: pa.Array[Any]) -> pa.Array[Any]:
 
 _BINARY: Mapping[int, Callable[[pa.Array[Any]], pa.Array[Any]]] = {
     kinds.BOOL.oid: _bits,
-    kinds.INT2.oid: _packed(">i2"),
-    kinds.INT4.oid: _packed(">i4"),
-    kinds.INT8.oid: _packed(">i8"),
-    kinds.OID.oid: _packed(">u4"),
-    kinds.FLOAT4.oid: _packed(">f4"),
-    kinds.FLOAT8.oid: _packed(">f8"),
+    **{oid: _packed(f">{form}") for oid, form in FORMS.items()},
     kinds.DATE.oid: _days,
     kinds.TIME.oid: _times,
     kinds.TIMESTAMP.oid: _micros,

@@ -254,7 +254,6 @@ def check_there(context: Context, table: Table) -> None:
 
 ROWS = registered(
     StatementSpec(
-        "ALTER TABLE",
         "ALTER TABLE t ADD [COLUMN] [IF NOT EXISTS] c type […], DROP [COLUMN] c, RENAME COLUMN c TO d,"
         " MODIFY COLUMN c type [NOT NULL], ALTER COLUMN c SET or DROP NOT NULL or DEFAULT,"
         " SET TBLPROPERTIES (…) or SET ACCESS LEVEL …",
@@ -264,7 +263,6 @@ ROWS = registered(
         audited=AuditEntrySpec("ALTER_TABLE", "table", "table"),
     ),
     StatementSpec(
-        "DROP TABLE",
         "DROP [USER, SHARED or STREAM] TABLE [IF EXISTS] t [DRY RUN]",
         "removes a table with its data; returns when it is gone",
         operation_right("drop"),

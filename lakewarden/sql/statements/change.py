@@ -169,14 +169,13 @@ def _delete_from_stream(context: Context, statement: Delete, target: WriteTarget
 
 ROWS = registered(
     StatementSpec(
-        "UPDATE",
         "UPDATE t SET … WHERE … [RETURNING …]",
         "changes rows",
         TableRight("write"),
         update,
         requires=Requirement("updates", "UPDATE"),
     ),
-    StatementSpec("DELETE", "DELETE FROM t WHERE … [RETURNING …]", "removes rows", TableRight("write"), delete),
+    StatementSpec("DELETE FROM t WHERE … [RETURNING …]", "removes rows", TableRight("write"), delete),
 )
 
 GRAMMARS: Mapping[str, Grammar] = {"UPDATE": read_update, "DELETE": read_delete}

@@ -174,7 +174,6 @@ def _client(context: Context, table: Table) -> TableClient:
 
 ROWS = registered(
     StatementSpec(
-        "CREATE TABLE",
         "CREATE [USER or SHARED] TABLE [IF NOT EXISTS] t [PRIMARY KEY (…)] [PARTITION BY (…)] [WITH (…)] AS SELECT …",
         "creates a table with the columns and rows of a query",
         CreationRight(fills=True),

@@ -166,7 +166,6 @@ def is_dynamic(context: Context, statement: CreateTable) -> bool:
 
 ROWS = registered(
     StatementSpec(
-        "CREATE TABLE",
         "CREATE [USER, SHARED, STREAM or DYNAMIC] TABLE [IF NOT EXISTS] t (c type [NOT NULL] [DEFAULT e] [PRIMARY KEY], …,"
         " [PRIMARY KEY (…)]) [PARTITION BY (c, …)] [WITH (KEY = value, …)]",
         "creates a table",

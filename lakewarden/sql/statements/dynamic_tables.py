@@ -200,21 +200,18 @@ def _text_of(partition: Partition) -> str:
 
 ROWS = registered(
     StatementSpec(
-        "DESCRIBE",
         "DESCRIBE TABLE EXTENDED t [PARTITION (c = value, …)]",
         "shows the options and files of a dynamic table, or of one of its partitions",
         TableRight("read"),
         describe_extended,
     ),
     StatementSpec(
-        "ALTER TABLE",
         "ALTER TABLE t COMPACT",
         "flushes a dynamic table and packs its files; returns when that is done",
         operation_right("optimize"),
         compact,
     ),
     StatementSpec(
-        "ALTER TABLE",
         "ALTER TABLE t DROP [IF EXISTS] PARTITION (c = value, …)",
         "removes the rows of a dynamic table's partitions with these values",
         TableRight("write"),
@@ -222,7 +219,6 @@ ROWS = registered(
         audited=AuditEntrySpec("DROP_PARTITION", "table", "table"),
     ),
     StatementSpec(
-        "SET",
         "SET 'table-storage.key' = 'value'",
         "chooses an option of the dynamic tables that the session creates",
         READS,

@@ -334,7 +334,6 @@ def _replaced(target: WriteTarget, given: Rows | RowParts | None) -> AffectedRow
 
 ROWS = registered(
     StatementSpec(
-        "INSERT",
         "INSERT INTO t [(…)] VALUES … or SELECT … [ON CONFLICT [(…)] DO NOTHING or DO UPDATE SET … [WHERE …]] [RETURNING …]",
         "adds rows",
         TableRight("write"),
@@ -342,7 +341,6 @@ ROWS = registered(
         requires=Requirement("updates", "ON CONFLICT", lambda one: one.conflict is not None),
     ),
     StatementSpec(
-        "INSERT",
         "INSERT OVERWRITE [TABLE] t [PARTITION (c = value, …)] [(…)] VALUES … or SELECT …",
         "replaces all rows; of a USER table those of the session's user, of a dynamic table the partitions of its rows",
         TableRight("write"),
@@ -350,7 +348,6 @@ ROWS = registered(
         requires=Requirement("updates", "INSERT OVERWRITE"),
     ),
     StatementSpec(
-        "TRUNCATE",
         "TRUNCATE [TABLE] t",
         "removes all rows; of a USER table those of the session's user",
         TableRight("write"),

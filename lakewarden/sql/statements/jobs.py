@@ -291,7 +291,6 @@ _JOBS = OwnRight(_asks, "`flush` or `compact`")
 
 ROWS = registered(
     StatementSpec(
-        "STORAGE",
         "STORAGE FLUSH or COMPACT TABLE n.t or ALL [IN NAMESPACE n] [RATIO n] [LOOK] [WITH (option = value, …)] [DRY RUN]",
         "flushes or compacts tables, as jobs",
         _JOBS,
@@ -299,7 +298,6 @@ ROWS = registered(
         requires=cold("flushes and compactions"),
     ),
     StatementSpec(
-        "STORAGE",
         "STORAGE MOVE TABLE n.t TO s [DRY RUN] or CANCEL",
         "moves a table to another storage, as a job",
         operation_right("move"),
@@ -307,11 +305,8 @@ ROWS = registered(
         requires=cold("moves between storages"),
         audited=AuditEntrySpec("MOVE_TABLE", "table", "table"),
     ),
+    StatementSpec("KILL JOB 'id'", "ends a job", InWarehouse("kill jobs"), kill_job, audited=AuditEntrySpec("KILL_JOB", "job")),
     StatementSpec(
-        "KILL", "KILL JOB 'id'", "ends a job", InWarehouse("kill jobs"), kill_job, audited=AuditEntrySpec("KILL_JOB", "job")
-    ),
-    StatementSpec(
-        "KILL",
         "KILL LIVE QUERY 'id'",
         "ends a subscription",
         InWarehouse("kill jobs"),
@@ -319,7 +314,6 @@ ROWS = registered(
         audited=AuditEntrySpec("KILL_LIVE_QUERY", "live"),
     ),
     StatementSpec(
-        "EXPORT",
         "EXPORT USER DATA",
         "exports all that the session's user has, as a job",
         InWarehouse("export their own data"),

@@ -176,7 +176,6 @@ def merge(context: Context, statement: Merge) -> AffectedRows:
 
 ROWS = registered(
     StatementSpec(
-        "MERGE",
         "MERGE INTO t USING (VALUES …), (SELECT …) or a table AS s ON t.key = s.…"
         " [WHEN MATCHED [AND …] THEN UPDATE SET … or *, DELETE or DO NOTHING]"
         " [WHEN NOT MATCHED [AND …] THEN INSERT (…) VALUES (…) or *, or DO NOTHING]",

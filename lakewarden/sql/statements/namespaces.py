@@ -225,7 +225,6 @@ def drop_view(context: Context, statement: DropView) -> StatementDone:
 
 ROWS = registered(
     StatementSpec(
-        "CREATE NAMESPACE",
         "CREATE NAMESPACE [IF NOT EXISTS] n",
         "creates a namespace",
         InWarehouse("manage namespaces"),
@@ -233,7 +232,6 @@ ROWS = registered(
         audited=AuditEntrySpec("CREATE_NAMESPACE", "namespace", "name"),
     ),
     StatementSpec(
-        "ALTER NAMESPACE",
         "ALTER NAMESPACE n SET DESCRIPTION '…'",
         "describes a namespace",
         InWarehouse("manage namespaces"),
@@ -241,16 +239,14 @@ ROWS = registered(
         audited=AuditEntrySpec("ALTER_NAMESPACE", "namespace", "name"),
     ),
     StatementSpec(
-        "DROP NAMESPACE",
         "DROP NAMESPACE [IF EXISTS] n [CASCADE]",
         "removes a namespace; with CASCADE its tables too",
         InWarehouse("manage namespaces"),
         drop_namespace,
         audited=AuditEntrySpec("DROP_NAMESPACE", "namespace", "name"),
     ),
-    StatementSpec("USE", "USE n", "chooses the session's namespace", InWarehouse("look at what exists"), use_namespace),
+    StatementSpec("USE n", "chooses the session's namespace", InWarehouse("look at what exists"), use_namespace),
     StatementSpec(
-        "ENABLE ENGINE",
         "ENABLE ENGINE n [SETTINGS '{…}']",
         "enables the engine of a namespace",
         InWarehouse("manage namespaces"),
@@ -258,16 +254,14 @@ ROWS = registered(
         audited=AuditEntrySpec("ENABLE_ENGINE", "namespace", "name"),
     ),
     StatementSpec(
-        "DISABLE ENGINE",
         "DISABLE ENGINE n",
         "disables the engine of a namespace: its tables take no reads, writes and jobs; nothing is deleted",
         InWarehouse("manage namespaces"),
         disable_engine,
         audited=AuditEntrySpec("DISABLE_ENGINE", "namespace", "name"),
     ),
-    StatementSpec("SHOW", "SHOW ENGINES", "lists the engines of namespaces", InWarehouse("manage namespaces"), show_engines),
+    StatementSpec("SHOW ENGINES", "lists the engines of namespaces", InWarehouse("manage namespaces"), show_engines),
     StatementSpec(
-        "CREATE VIEW",
         "CREATE [OR REPLACE] VIEW [IF NOT EXISTS] v AS SELECT …",
         "keeps a query under a name",
         InWarehouse("create views"),
@@ -275,7 +269,6 @@ ROWS = registered(
         audited=AuditEntrySpec("CREATE_VIEW", "view", "view"),
     ),
     StatementSpec(
-        "DROP VIEW",
         "DROP VIEW [IF EXISTS] v",
         "removes a view",
         InWarehouse("create views"),

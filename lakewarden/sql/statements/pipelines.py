@@ -212,15 +212,14 @@ _OF_A_PIPELINE = OwnRight(_asks_of_pipeline, "`alter` or `drop` its table")
 
 ROWS = registered(
     StatementSpec(
-        "CREATE TABLE",
         "CREATE SHARED TABLE [IF NOT EXISTS] t FROM TEMPLATE name [PRIMARY KEY (…)] [PARTITION BY (…)] [WITH (KEY = value, …)]",
         "creates a table that uploaded objects fill, and give its schema",
         CreationRight(),
         create_from_template,
         audited=AuditEntrySpec("CREATE_TABLE", "table", "table"),
+        begins="CREATE TABLE",
     ),
     StatementSpec(
-        "DROP PIPELINE",
         "DROP PIPELINE [IF EXISTS] p",
         "removes a pipeline, its rule, and the record of what it took; its table stays",
         _OF_A_PIPELINE,
@@ -228,7 +227,6 @@ ROWS = registered(
         audited=AuditEntrySpec("DROP_PIPELINE", "pipeline", "pipeline"),
     ),
     StatementSpec(
-        "ALTER RULE",
         "ALTER RULE r SET GLOBS = ('…', …), EXCLUDES = (…), MIME_TYPES = (…), MIN_SIZE = n, MAX_SIZE = n,"
         " ENABLED = true or false",
         "changes which objects a pipeline takes",
@@ -237,14 +235,12 @@ ROWS = registered(
         audited=AuditEntrySpec("ALTER_RULE", "rule", "rule"),
     ),
     StatementSpec(
-        "SHOW",
         "SHOW RULES [IN n]",
         "lists the rules of pipelines",
         InWarehouse("look at what exists"),
         show_rules,
     ),
     StatementSpec(
-        "SHOW",
         "SHOW PIPELINES [IN n]",
         "lists pipelines, with the place where objects are uploaded",
         InWarehouse("look at what exists"),

@@ -102,13 +102,12 @@ def explain(context: Context, statement: Explain) -> ResultRows:
 
 ROWS = registered(
     StatementSpec(
-        "SELECT",
         "SELECT … [FROM t VERSION AS OF v or TIMESTAMP AS OF 'text' …]",
         "reads rows, or those of a version of the past",
         READS,
         query,
     ),
-    StatementSpec("EXPLAIN", "EXPLAIN SELECT …", "shows how a query would run", READS, explain),
+    StatementSpec("EXPLAIN SELECT …", "shows how a query would run", READS, explain),
 )
 
 GRAMMARS: Mapping[str, Grammar] = {**dict.fromkeys(QUERIES_BEGIN, read_query), "EXPLAIN": read_explain}

@@ -191,42 +191,40 @@ def release(context: Context, statement: ReleaseSavepoint) -> StatementDone:
 
 ROWS = registered(
     StatementSpec(
-        "BEGIN",
         "BEGIN [READ ONLY]",
         "begins a block: what it writes is kept, and written by COMMIT as a whole",
         READS,
         begin,
     ),
-    StatementSpec("COMMIT", "COMMIT", "writes what the block kept, all of it or nothing, and ends the block", READS, commit),
+    StatementSpec("COMMIT", "writes what the block kept, all of it or nothing, and ends the block", READS, commit),
     StatementSpec(
-        "ROLLBACK",
         "ROLLBACK [TO SAVEPOINT s]",
         "drops what the block kept, and ends it; or what it kept behind the savepoint",
         READS,
         rollback,
     ),
-    StatementSpec("SAVEPOINT", "SAVEPOINT s", "marks a place in the block", READS, savepoint),
-    StatementSpec("RELEASE", "RELEASE SAVEPOINT s", "forgets such a place", READS, release),
+    StatementSpec("SAVEPOINT s", "marks a place in the block", READS, savepoint),
+    StatementSpec("RELEASE SAVEPOINT s", "forgets such a place", READS, release),
     StatementSpec(
-        "SET FRESHNESS",
         "SET freshness = 'strong', 'eventual' or 'oltp_only'",
         "chooses the rows that the session's queries see: all, those in Delta, or those in the write log alone",
         READS,
         set_freshness,
+        begins="SET FRESHNESS",
     ),
     StatementSpec(
-        "SET COMMIT_METADATA",
         "SET commit_metadata = '{…}', RESET commit_metadata",
         "chooses the JSON object that the commits of what the session writes carry",
         READS,
         set_metadata,
+        begins="SET COMMIT_METADATA",
     ),
     StatementSpec(
-        "SHOW COMMIT_METADATA",
         "SHOW commit_metadata",
         "shows that object; empty where there is none",
         READS,
         show_metadata,
+        begins="SHOW COMMIT_METADATA",
     ),
 )
 

@@ -283,29 +283,25 @@ _DESCRIBES = OwnRight(_asks, "`look at what exists`")
 
 ROWS = registered(
     StatementSpec(
-        "SHOW",
         "SHOW NAMESPACES, STORAGES, MANIFEST or EXPORT",
         "lists what exists",
         InWarehouse("look at what exists"),
         show,
     ),
-    StatementSpec("SHOW", "SHOW TABLES [IN n]", "lists tables and views", InWarehouse("look at what exists"), show_tables),
+    StatementSpec("SHOW TABLES [IN n]", "lists tables and views", InWarehouse("look at what exists"), show_tables),
     StatementSpec(
-        "SHOW",
         "SHOW STATS FOR TABLE t",
         "counts the rows and files of the session's scope",
         TableRight("read"),
         show_stats,
     ),
     StatementSpec(
-        "DESCRIBE",
         "DESCRIBE t [HISTORY]",
         "lists a table's columns; with HISTORY their versions",
         _DESCRIBES,
         describe,
     ),
     StatementSpec(
-        "DESCRIBE",
         "DESCRIBE HISTORY t [LIMIT n]",
         "lists the commits of the session's scope, newest first",
         TableRight("read"),

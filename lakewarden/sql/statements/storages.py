@@ -200,15 +200,13 @@ def show_settings(context: Context, _: ShowSettings) -> ResultRows:
 
 ROWS = registered(
     StatementSpec(
-        "ALTER WAREHOUSE",
         "ALTER WAREHOUSE SET (KEY = value, …)",
         "changes settings by which all processes go; the value DEFAULT sets one back",
         InWarehouse("manage settings"),
         alter_warehouse,
     ),
-    StatementSpec("SHOW", "SHOW SETTINGS", "lists these settings", InWarehouse("manage settings"), show_settings),
+    StatementSpec("SHOW SETTINGS", "lists these settings", InWarehouse("manage settings"), show_settings),
     StatementSpec(
-        "CREATE STORAGE",
         "CREATE STORAGE s TYPE … [PATH '…'] [BUCKET '…'] [REGION '…'] [CREDENTIALS 'env:PREFIX']"
         ' [CONFIG \'{"endpoint": "…", "path_style": true}\'] […]',
         "tries a place and makes it a storage",
@@ -217,7 +215,6 @@ ROWS = registered(
         audited=AuditEntrySpec("CREATE_STORAGE", "storage"),
     ),
     StatementSpec(
-        "ALTER STORAGE",
         "ALTER STORAGE s SET … '…'",
         "changes a storage",
         InWarehouse("manage storages"),
@@ -225,14 +222,13 @@ ROWS = registered(
         audited=AuditEntrySpec("ALTER_STORAGE", "storage"),
     ),
     StatementSpec(
-        "DROP STORAGE",
         "DROP STORAGE [IF EXISTS] s",
         "removes a storage that no table uses",
         InWarehouse("manage storages"),
         drop_storage,
         audited=AuditEntrySpec("DROP_STORAGE", "storage"),
     ),
-    StatementSpec("STORAGE", "STORAGE CHECK s [EXTENDED]", "tries a storage", InWarehouse("check storages"), check_storage),
+    StatementSpec("STORAGE CHECK s [EXTENDED]", "tries a storage", InWarehouse("check storages"), check_storage),
 )
 
 GRAMMARS: Mapping[str, Grammar] = {

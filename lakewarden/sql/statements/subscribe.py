@@ -242,7 +242,6 @@ def _place(row: dict[str, object]) -> int:
 
 ROWS = registered(
     StatementSpec(
-        "SUBSCRIBE",
         "SUBSCRIBE TO t [WHERE …] [OPTIONS (…)] or SUBSCRIBE TO SELECT … FROM t [WHERE …] [OPTIONS (…)]",
         "returns the events that a subscription begins with",
         READS,

@@ -112,18 +112,18 @@ def _declared(context: Context, statement: CreateTable, name: TableName) -> Tabl
 
 ROWS = registered(
     StatementSpec(
-        "CREATE TEMPORARY TABLE",
         "CREATE TEMPORARY [DYNAMIC] TABLE [IF NOT EXISTS] t (c type […], …, [PRIMARY KEY (…)]) [WITH (KEY = value, …)]",
         "creates a table of the session alone, which takes INSERT and SELECT and is gone with the session",
         READS,
         create_temporary_table,
+        begins="CREATE TEMPORARY TABLE",
     ),
     StatementSpec(
-        "DROP TEMPORARY TABLE",
         "DROP TEMPORARY TABLE [IF EXISTS] t",
         "removes a table of the session",
         READS,
         drop_temporary_table,
+        begins="DROP TEMPORARY TABLE",
     ),
 )
 

@@ -231,7 +231,6 @@ _APPLIES = OwnRight(asks_of_plan, "that of the planned operation")
 
 ROWS = registered(
     StatementSpec(
-        "OPTIMIZE",
         "OPTIMIZE t [WHERE condition on partition columns] [ZORDER BY (…)] [LOOK] [WITH (option = value, …)] [FOR ALL USERS]"
         " [DRY RUN]",
         "packs or sorts files",
@@ -240,7 +239,6 @@ ROWS = registered(
         requires=cold("OPTIMIZE"),
     ),
     StatementSpec(
-        "VACUUM",
         "VACUUM t [RETAIN n HOURS [FORCE]] [LOOK] [WITH (option = value, …)] [FOR ALL USERS] [DRY RUN]",
         "removes files that no kept version needs",
         ScopesRight("vacuum"),
@@ -248,7 +246,6 @@ ROWS = registered(
         requires=cold("VACUUM"),
     ),
     StatementSpec(
-        "RESTORE",
         "RESTORE [TABLE] t TO VERSION AS OF n or TIMESTAMP AS OF '…' [WITH (option = value, …)] [FOR ALL USERS] [DRY RUN]",
         "goes back to a version",
         ScopesRight("restore"),
@@ -256,7 +253,6 @@ ROWS = registered(
         requires=cold("RESTORE"),
     ),
     StatementSpec(
-        "APPLY",
         "APPLY PLAN 'id'",
         "does what a dry run planned",
         _APPLIES,

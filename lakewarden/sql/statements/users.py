@@ -183,12 +183,9 @@ def drop_user(context: Context, statement: DropUser) -> StatementDone:
 
 
 ROWS = registered(
+    StatementSpec("CREATE USER u WITH PASSWORD '…' ROLE r […]", "creates a user", InWarehouse("manage users"), create_user),
+    StatementSpec("ALTER USER u SET …", "changes a user", InWarehouse("manage users"), alter_user),
     StatementSpec(
-        "CREATE USER", "CREATE USER u WITH PASSWORD '…' ROLE r […]", "creates a user", InWarehouse("manage users"), create_user
-    ),
-    StatementSpec("ALTER USER", "ALTER USER u SET …", "changes a user", InWarehouse("manage users"), alter_user),
-    StatementSpec(
-        "DROP USER",
         "DROP USER [IF EXISTS] u",
         "removes a user from the catalog; the rows stay",
         InWarehouse("manage users"),
