@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import cast
 
 import pyarrow as pa
@@ -47,14 +47,6 @@ _BUILT: dict[type[exp.Expr], str] = {
 }
 
 
-@dataclass
-class Rewritten:
-    """The text for DuckDB, and the relations in it by the names that they have there."""
-
-    sql: str
-    relations: dict[str, str] = field(default_factory=dict)
-
-
 def tree_of(text: str) -> exp.Expr:
     """Raises BadSyntax: it is not a query in PostgreSQL's words."""
     try:
@@ -79,8 +71,11 @@ def _is_named(node: exp.Expr) -> bool:
             return (name := _function(node)) in NAMES or (isinstance(node, exp.Anonymous) and name.startswith(_PREFIXES))
 
 
-def rewritten(tree: exp.Expr, of: VisibleCatalog, values: Sequence[Value]) -> Rewritten:
-    """Raises Unsupported: it asks for what is not served, by its name; or for rows of tables as well."""
+def rewritten(tree: exp.Expr, of: VisibleCatalog, values: Sequence[Value]) -> tuple[str, dict[str, str]]:
+    """The text for DuckDB, and the relations in it by the names that they have there.
+
+    Raises Unsupported: it asks for what is not served, by its name; or for rows of tables as well.
+    """
     found: dict[str, str] = {}
     tree = tree.transform(lambda node: _filled(node, values))
     ctes = {each.alias.lower() for each in tree.find_all(exp.CTE)}
@@ -94,7 +89,7 @@ def rewritten(tree: exp.Expr, of: VisibleCatalog, values: Sequence[Value]) -> Re
     for node in tree.find_all(exp.Table):  # those of our own, in the functions' answers
         if node.name.startswith(PREFIX):
             found[node.name] = node.name.removeprefix(PREFIX)
-    return Rewritten(tree.sql("duckdb"), found)
+    return tree.sql("duckdb"), found
 
 
 def _filled(node: exp.Expr, values: Sequence[Value]) -> exp.Expr:
@@ -266,8 +261,8 @@ def answered(state: State, single: Single, values: Sequence[Value]) -> ResultRow
     """
     seen = state.session.seen()
     described = VisibleCatalog(seen, state.variables, lambda: _views(state, seen))
-    made = rewritten(tree_of(single.text), described, values)
-    found = state.session.over(made.sql, {name: described.relation(full) for name, full in made.relations.items()})
+    sql, relations = rewritten(tree_of(single.text), described, values)
+    found = state.session.over(sql, {name: described.relation(full) for name, full in relations.items()})
     return replace(found, table=_with_lists_of_oids(found.table))
 
 

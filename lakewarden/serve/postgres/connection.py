@@ -231,7 +231,7 @@ class ClientConnection:
             token = await authenticated(self._reader, self._writer, self._service.common.authority, wanted, address)
         state = await run_in_threadpool(self._opened, token, wanted)
         self._greet(state, wanted)
-        self._dialogue = Dialogue(self._writer, state, self._working(token))
+        self._dialogue = Dialogue(self._writer, state, self._working(token, state))
         most = self._service.common.lake.warehouse.settings.serve.body_bytes
         try:
             while not self._stopping or self._dialogue.busy:
@@ -261,9 +261,9 @@ class ClientConnection:
         seconds = self._service.common.lake.warehouse.settings.sql.block_idle_seconds
         return min(seconds, state.variables.idle_seconds or seconds)
 
-    def _working(self, token: AccessToken) -> Working:
+    def _working(self, token: AccessToken, state: State) -> Working:
         common = self._service.common
-        return Working(common, token, self._id, common.lake.warehouse.settings.sql.timeout_seconds, self._has_left)
+        return Working(common, token, self._id, state, common.lake.warehouse.settings.sql.timeout_seconds, self._has_left)
 
     def _has_left(self) -> bool:
         """Whether the client has closed its side, behind whatever it sent before."""

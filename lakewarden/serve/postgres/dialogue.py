@@ -10,7 +10,6 @@ from typing import TypeVar
 import pyarrow as pa
 from starlette.concurrency import run_in_threadpool
 
-from lakewarden.base.cancellation import Cancellation
 from lakewarden.errors import BadSyntax, Unsupported
 from lakewarden.serve.postgres import replies, statements
 from lakewarden.serve.postgres.control import status_of
@@ -249,9 +248,7 @@ class Dialogue:
         await self._writer.drain()
 
     async def _run(self, act: Callable[[], T], what: str) -> T:
-        state = self._state
-        state.cancellation = Cancellation()
-        return await self._working.run(act, what, lambda: state.querying, state.variables.timeout_seconds, state.cancellation)
+        return await self._working.run(act, what)
 
 
 def _tag(outcome: CommandOutcome, sent: int) -> str:

@@ -15,6 +15,7 @@ from lakewarden.errors import LakewardenError
 from lakewarden.serve.authority import RequestDeclined
 from lakewarden.serve.common import Common
 from lakewarden.serve.postgres.problems import CANCELED, ProtocolError, problem_of
+from lakewarden.serve.postgres.state import State
 from lakewarden.serve.tokens import AccessToken
 
 T = TypeVar("T")
@@ -34,6 +35,8 @@ class Working:
     common: Common
     token: AccessToken
     connection: str
+    state: State
+    """Of the connection: what it runs, and how long a query may take."""
     seconds: float
     has_left: Callable[[], bool]
     """Whether the client has gone away."""
@@ -41,21 +44,11 @@ class Working:
     _abandoned: asyncio.Future[Any] | None = None
     """A query that was ended for the client, and still runs."""
 
-    async def run(
-        self,
-        act: Callable[[], T],
-        what: str,
-        may_leave: Callable[[], bool],
-        timeout: float | None,
-        cancellation: Cancellation,
-    ) -> T:
-        """Runs `act` in a thread.
+    async def run(self, act: Callable[[], T], what: str) -> T:
+        """Runs `act` in a thread. A query is left at its timeout, when it is cancelled, or when the client has gone.
 
         Args:
             what: names it in the log.
-            may_leave: whether it is a query at the moment, whose end need not be waited for.
-            timeout: seconds after which a query is left.
-            cancellation: ends a query, by request, at its timeout, or when the client has gone.
 
         Raises:
             Problem: it failed, was cancelled, or took too long.
@@ -63,7 +56,7 @@ class Working:
         began, sqlstate = time.perf_counter(), _DONE
         try:
             with self.common.figures.running.track_inprogress():
-                return await self._awaited(act, may_leave, timeout, cancellation)
+                return await self._awaited(act)
         except (LakewardenError, RequestDeclined) as error:
             problem = problem_of(error, fatal=isinstance(error, RequestDeclined) and error.status == 401)
             sqlstate = problem.sqlstate
@@ -78,9 +71,9 @@ class Working:
     def cancel(self) -> None:
         self._cancelled.set()
 
-    async def _awaited(
-        self, act: Callable[[], T], may_leave: Callable[[], bool], timeout: float | None, cancellation: Cancellation
-    ) -> T:
+    async def _awaited(self, act: Callable[[], T]) -> T:
+        state, timeout = self.state, self.state.variables.timeout_seconds
+        state.cancellation = Cancellation()
         if self._abandoned is not None:
             await asyncio.wait({self._abandoned})
             self._abandoned = None
@@ -93,8 +86,8 @@ class Working:
             for end in ends:
                 end.cancel()
         if not task.done():
-            cancellation.cancel()
-        while not task.done() and not may_leave():
+            state.cancellation.cancel()
+        while not task.done() and not state.querying:
             await asyncio.wait({task}, timeout=_LOOK_SECONDS)
         if not task.done():
             self._abandoned = task
