@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import replace
 from typing import cast
 
@@ -14,7 +14,7 @@ from sqlglot.errors import SqlglotError
 from lakewarden.errors import BadSyntax, InvalidArgument, LakewardenError, NotFound, PermissionDenied, Unsupported
 from lakewarden.serve.postgres.catalog_functions import FUNCTIONS, PREFIX, class_number, looked_up, relation, type_name
 from lakewarden.serve.postgres.catalog_relations import CatalogField, Thing, VisibleCatalog
-from lakewarden.serve.postgres.catalog_shapes import SHAPES
+from lakewarden.serve.postgres.catalog_shapes import OURS, SHAPES, VIEWS
 from lakewarden.serve.postgres.kinds import OID, Kind, kind_of
 from lakewarden.serve.postgres.state import State
 from lakewarden.sql.dialect import Value
@@ -108,8 +108,8 @@ def _filled(node: exp.Expr, values: Sequence[Value]) -> exp.Expr:
             return exp.convert(value)
 
 
-def _place(node: exp.Table, found: dict[str, str], ctes: set[str]) -> None:
-    """Gives a relation its name in DuckDB's text, and the name that the query knows it by."""
+def _place(node: exp.Table, found: dict[str, str], ctes: Container[str], *, in_view: bool = False) -> None:
+    """Gives a relation its name in DuckDB's text, and the name that the query knows it by; a view is its query."""
     name, schema = node.name.lower(), node.db.lower()
     if isinstance(node.this, exp.Func):
         node.set("db", None)
@@ -117,6 +117,12 @@ def _place(node: exp.Table, found: dict[str, str], ctes: set[str]) -> None:
     if not schema and name in ctes:
         return
     full = name if schema in ("", "pg_catalog") else f"{schema}.{name}"
+    if full in VIEWS and (in_view or schema != OURS):
+        view = parse_one(VIEWS[full], read="postgres")
+        for inner in list(view.find_all(exp.Table)):
+            _place(inner, found, (), in_view=True)
+        node.replace(exp.alias_(exp.Subquery(this=view), node.alias or name, table=True))
+        return
     if full not in SHAPES or (not schema and not name.startswith("pg_")):
         if schema in _SCHEMAS or name.startswith("pg_"):
             raise Unsupported(f"{schema or 'pg_catalog'}.{name} is not served")

@@ -96,7 +96,6 @@ def thing_of(table: Table) -> Thing:
 
 
 OWNER_NAME = "lakewarden"
-_READ_BY_ALL = ("pg_catalog", "information_schema")
 
 
 @dataclass(frozen=True)
@@ -252,19 +251,6 @@ def _roles(of: VisibleCatalog) -> Iterator[Row]:
         yield {"oid": number, "rolname": name, "rolinherit": True, "rolcanlogin": name != OWNER_NAME, "rolconnlimit": -1}
 
 
-def _tables(of: VisibleCatalog) -> Iterator[Row]:
-    for thing in of.things:
-        if not thing.is_view:
-            names = {"schemaname": thing.namespace, "tablename": thing.name, "tableowner": OWNER_NAME}
-            yield {**names, "hasindexes": bool(thing.key)}
-
-
-def _views(of: VisibleCatalog) -> Iterator[Row]:
-    for thing in of.things:
-        if thing.is_view:
-            yield {"schemaname": thing.namespace, "viewname": thing.name, "viewowner": OWNER_NAME}
-
-
 def _visible(of: VisibleCatalog) -> Iterator[Row]:
     for thing in of.things:
         if thing.namespace == of.seen.namespace:
@@ -272,57 +258,6 @@ def _visible(of: VisibleCatalog) -> Iterator[Row]:
             if thing.key:
                 yield {"oid": of.oids[f"{thing.full}#"]}
     yield from ({"oid": oid} for oid in CLASSES.values())
-
-
-def _schemata(of: VisibleCatalog) -> Iterator[Row]:
-    for name in (*_READ_BY_ALL, *of.seen.namespaces):
-        yield {"catalog_name": of.database, "schema_name": name, "schema_owner": OWNER_NAME}
-
-
-def _place(of: VisibleCatalog, thing: Thing) -> dict[str, object]:
-    return {"table_catalog": of.database, "table_schema": thing.namespace, "table_name": thing.name}
-
-
-def _standard_tables(of: VisibleCatalog) -> Iterator[Row]:
-    for thing in of.things:
-        kind = {"table_type": "VIEW", "is_insertable_into": "NO"} if thing.is_view else {"table_type": "BASE TABLE"}
-        yield {"is_insertable_into": "YES", **_place(of, thing), **kind}
-
-
-def _standard_columns(of: VisibleCatalog) -> Iterator[Row]:
-    for thing in of.things:
-        for number, field in enumerate(thing.fields, 1):
-            kind = field.kind
-            precision, scale = ((kind.modifier - 4) >> 16, (kind.modifier - 4) & 0xFFFF) if kind.modifier > 0 else (None, None)
-            yield {
-                **_place(of, thing),
-                "column_name": field.name,
-                "ordinal_position": number,
-                "column_default": field.default,
-                "is_nullable": "YES" if field.nullable else "NO",
-                "data_type": kind.sql or kind.name,
-                "character_maximum_length": None,
-                "numeric_precision": precision,
-                "numeric_scale": scale,
-                "datetime_precision": 6 if kind.name.startswith("time") else None,
-                "is_identity": "NO",
-                "udt_catalog": of.database,
-                "udt_schema": "pg_catalog",
-                "udt_name": kind.name,
-                "is_generated": "NEVER",
-                "is_updatable": "NO" if thing.is_view else "YES",
-            }
-
-
-def _standard_constraint(of: VisibleCatalog, thing: Thing) -> dict[str, object]:
-    names = {"constraint_catalog": of.database, "constraint_schema": thing.namespace, "constraint_name": thing.key_name}
-    return {**names, **_place(of, thing)}
-
-
-def _standard_keys(of: VisibleCatalog) -> Iterator[Row]:
-    for thing in of.keyed:
-        for number, name in enumerate(thing.key, 1):
-            yield {**_standard_constraint(of, thing), "column_name": name, "ordinal_position": number}
 
 
 _ROWS: Mapping[str, Callable[[VisibleCatalog], Iterable[Row]]] = {
@@ -338,19 +273,9 @@ _ROWS: Mapping[str, Callable[[VisibleCatalog], Iterable[Row]]] = {
     "pg_roles": _roles,
     "pg_user": lambda of: [{"usename": of.seen.principal.user, "usesysid": OWNER + 1}],
     "pg_am": lambda _: ({"oid": oid, "amname": name, "amtype": kind} for oid, name, kind in _ACCESS_METHODS),
-    "pg_tables": _tables,
-    "pg_views": _views,
     "pg_settings": lambda of: ({"name": name, "setting": value} for name, value in of.variables.shown()),
     "visible": _visible,
     "index_columns": _index_columns,
-    "information_schema.schemata": _schemata,
-    "information_schema.tables": _standard_tables,
-    "information_schema.columns": _standard_columns,
-    "information_schema.views": lambda of: (_place(of, thing) for thing in of.things if thing.is_view),
-    "information_schema.table_constraints": lambda of: (
-        {**_standard_constraint(of, thing), "constraint_type": "PRIMARY KEY"} for thing in of.keyed
-    ),
-    "information_schema.key_column_usage": _standard_keys,
 }
 """The others have no rows: there is nothing of their kind."""
 assert _ROWS.keys() <= SHAPES.keys()

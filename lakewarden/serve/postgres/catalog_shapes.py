@@ -1,4 +1,4 @@
-"""The columns of the relations that are served: those that clients ask for, with the types that a query may rely on."""
+"""The columns of the relations that are served: which clients ask for, with the types that queries may rely on; and views."""
 
 from __future__ import annotations
 
@@ -50,9 +50,6 @@ pg_roles oid:oid rolname:text rolsuper:bool rolinherit:bool rolcreaterole:bool r
   rolreplication:bool rolconnlimit:int rolpassword:text rolvaliduntil:text rolbypassrls:bool rolconfig:texts
 pg_user usename:text usesysid:oid usecreatedb:bool usesuper:bool
 pg_am oid:oid amname:text amhandler:text amtype:text
-pg_tables schemaname:text tablename:text tableowner:text tablespace:text hasindexes:bool hasrules:bool hastriggers:bool
-  rowsecurity:bool
-pg_views schemaname:text viewname:text viewowner:text definition:text
 pg_matviews schemaname:text matviewname:text matviewowner:text definition:text
 pg_settings name:text setting:text unit:text category:text short_desc:text
 pg_description objoid:oid classoid:oid objsubid:int description:text
@@ -82,16 +79,6 @@ pg_opclass oid:oid opcname:text opcdefault:bool opcmethod:oid
 pg_extension oid:oid extname:text extowner:oid extnamespace:oid extversion:text
 pg_language oid:oid lanname:text
 pg_tablespace oid:oid spcname:text spcowner:oid
-information_schema.schemata catalog_name:text schema_name:text schema_owner:text
-information_schema.tables table_catalog:text table_schema:text table_name:text table_type:text is_insertable_into:text
-information_schema.columns table_catalog:text table_schema:text table_name:text column_name:text ordinal_position:int
-  column_default:text is_nullable:text data_type:text character_maximum_length:int numeric_precision:int numeric_scale:int
-  datetime_precision:int udt_catalog:text udt_schema:text udt_name:text is_identity:text is_generated:text is_updatable:text
-information_schema.views table_catalog:text table_schema:text table_name:text view_definition:text
-information_schema.table_constraints constraint_catalog:text constraint_schema:text constraint_name:text table_catalog:text
-  table_schema:text table_name:text constraint_type:text
-information_schema.key_column_usage constraint_catalog:text constraint_schema:text constraint_name:text table_catalog:text
-  table_schema:text table_name:text column_name:text ordinal_position:int
 information_schema.referential_constraints constraint_catalog:text constraint_schema:text constraint_name:text
   unique_constraint_schema:text unique_constraint_name:text
 information_schema.constraint_column_usage table_schema:text table_name:text column_name:text constraint_schema:text
@@ -113,6 +100,46 @@ def _read(text: str) -> dict[str, dict[str, str]]:
 
 SHAPES: Mapping[str, Mapping[str, str]] = _read(_SHAPES)
 """By name; of `pg_catalog` unless it says another schema. The last two are our own, for functions."""
+
+
+OURS = "lakewarden"
+"""The schema of views for other views alone."""
+
+VIEWS: Mapping[str, str] = {
+    "lakewarden.tables": """SELECT current_database() AS table_catalog, n.nspname AS table_schema, c.relname AS table_name, c.*
+        FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+        WHERE n.nspname <> 'pg_catalog' AND c.relkind IN ('r', 'v')""",
+    "lakewarden.keys": """SELECT t.table_catalog AS constraint_catalog, t.table_schema AS constraint_schema,
+        k.conname AS constraint_name, t.table_catalog, t.table_schema, t.table_name, k.conindid
+        FROM pg_constraint k JOIN lakewarden.tables t ON t.oid = k.conrelid""",
+    "pg_tables": """SELECT table_schema AS schemaname, table_name AS tablename, pg_get_userbyid(relowner) AS tableowner,
+        NULL::text AS tablespace, relhasindex AS hasindexes, relhasrules AS hasrules, relhastriggers AS hastriggers,
+        relrowsecurity AS rowsecurity FROM lakewarden.tables WHERE relkind = 'r'""",
+    "pg_views": """SELECT table_schema AS schemaname, table_name AS viewname, pg_get_userbyid(relowner) AS viewowner,
+        NULL::text AS definition FROM lakewarden.tables WHERE relkind = 'v'""",
+    "information_schema.schemata": """SELECT current_database() AS catalog_name, nspname AS schema_name,
+        pg_get_userbyid(nspowner) AS schema_owner FROM pg_namespace""",
+    "information_schema.tables": """SELECT table_catalog, table_schema, table_name,
+        CASE relkind WHEN 'v' THEN 'VIEW' ELSE 'BASE TABLE' END AS table_type,
+        CASE relkind WHEN 'v' THEN 'NO' ELSE 'YES' END AS is_insertable_into FROM lakewarden.tables""",
+    "information_schema.columns": """SELECT c.table_catalog, c.table_schema, c.table_name, a.attname AS column_name,
+        a.attnum AS ordinal_position, d.adbin AS column_default, CASE WHEN a.attnotnull THEN 'NO' ELSE 'YES' END AS is_nullable,
+        format_type(a.atttypid, NULL) AS data_type, NULL::int AS character_maximum_length,
+        CASE WHEN a.atttypmod > 0 THEN (a.atttypmod - 4) >> 16 END AS numeric_precision,
+        CASE WHEN a.atttypmod > 0 THEN (a.atttypmod - 4) & 65535 END AS numeric_scale,
+        CASE WHEN t.typname LIKE 'time%' THEN 6 END AS datetime_precision, c.table_catalog AS udt_catalog,
+        'pg_catalog' AS udt_schema, t.typname AS udt_name, 'NO' AS is_identity, 'NEVER' AS is_generated,
+        CASE c.relkind WHEN 'v' THEN 'NO' ELSE 'YES' END AS is_updatable
+        FROM lakewarden.tables c JOIN pg_attribute a ON a.attrelid = c.oid JOIN pg_type t ON t.oid = a.atttypid
+        LEFT JOIN pg_attrdef d ON d.adrelid = c.oid AND d.adnum = a.attnum""",
+    "information_schema.views": """SELECT table_catalog, table_schema, table_name, NULL::text AS view_definition
+        FROM lakewarden.tables WHERE relkind = 'v'""",
+    "information_schema.table_constraints": """SELECT * EXCLUDE (conindid), 'PRIMARY KEY' AS constraint_type
+        FROM lakewarden.keys""",
+    "information_schema.key_column_usage": """SELECT k.* EXCLUDE (conindid), a.attname AS column_name,
+        a.attnum AS ordinal_position FROM lakewarden.keys k JOIN pg_attribute a ON a.attrelid = k.conindid""",
+}
+"""Queries over the others, in PostgreSQL's words, with the EXCLUDE of DuckDB's."""
 
 
 def made(name: str, rows: Iterable[Row]) -> pa.Table:
