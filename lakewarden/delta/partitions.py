@@ -133,14 +133,17 @@ def value_of(text: str | None, delta_type: str) -> Value | None:
         return None
 
 
-def scalar_of(text: str | None, kind: pa.DataType) -> Any:
-    """The value that a spelling means; NULL for empty text.
+def filled(text: str | None, count: int, kind: pa.DataType) -> pa.Array[Any]:
+    """The column of a file with the value that a spelling means; NULL for empty text.
 
     Raises:
         pa.ArrowException, ValueError, OverflowError: it is not a value of the type.
     """
-    if not text:
-        return pa.scalar(None, kind)
+    column: pa.Array[Any] = pa.repeat(_scalar(text, kind) if text else pa.scalar(None, kind), count)
+    return column
+
+
+def _scalar(text: str, kind: pa.DataType) -> Any:
     if pa.types.is_temporal(kind) and _FAR_YEAR.match(text):  # which neither Python nor Arrow reads
         found: Any = np.datetime64(text.strip().removesuffix("Z"), "us")
         return pa.scalar(found).cast(kind)
@@ -149,12 +152,6 @@ def scalar_of(text: str | None, kind: pa.DataType) -> Any:
     if pa.types.is_binary(kind):
         return pa.scalar(text.encode(), kind)
     return pa.scalar(text if pa.types.is_string(kind) else text.strip()).cast(kind)
-
-
-def filled(text: str | None, count: int, kind: pa.DataType) -> pa.Array[Any]:
-    """The column of a file with that value. Raises as `scalar_of`."""
-    column: pa.Array[Any] = pa.repeat(scalar_of(text, kind), count)
-    return column
 
 
 def moment_of(text: str) -> datetime:

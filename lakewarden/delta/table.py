@@ -138,7 +138,7 @@ class ScopeTable(TableContents):
         self.check_partitions(schema)
         if version_of(self.head.schema, (schema,)) is not None and self.head.partition_columns == schema.partition_by:
             return self.head
-        return self.head.with_columns(delta_schema(schema), schema.partition_by)
+        return replace(self.head, schema=delta_schema(schema), partition_columns=schema.partition_by)
 
     def _keeps_some(self, removes: Sequence[DataFile], schemas: tuple[TableSchema, ...]) -> bool:
         """Whether a commit that changes the columns leaves files as they are.

@@ -71,9 +71,6 @@ class TableHead:
     def features(self) -> frozenset[str]:
         return frozenset((*self.reader_features, *self.writer_features))
 
-    def with_columns(self, schema: str, partition_columns: tuple[str, ...]) -> TableHead:
-        return replace(self, schema=schema, partition_columns=partition_columns)
-
     @property
     def has_change_data_feed(self) -> bool:
         return self.configuration.get(CHANGE_DATA_FEED, "").lower() == "true"

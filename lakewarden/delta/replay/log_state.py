@@ -114,7 +114,7 @@ def _version(log: LogObjects, files: LogFiles, version: int | None) -> LogState 
         return None
     _check_there(log, files, files.newest if version is None else version)
     try:
-        return _Replay(log, files, files.newest if version is None else version).run()
+        return _replayed(log, files, files.newest if version is None else version)
     except TornCommit as error:
         above = (commit_name(each) for each in files.commits if each > error.version)
         if not log.on_disk or not all(is_torn(log.read(name, MOST_COMMIT)) for name in above):
@@ -124,7 +124,7 @@ def _version(log: LogObjects, files: LogFiles, version: int | None) -> LogState 
         return None
     if version is not None:
         raise NotFound(f"{log.location.uri} has no version {version}: the newest is {torn - 1}")
-    below = _Replay(LogObjects(log.location), files, torn - 1).run()
+    below = _replayed(LogObjects(log.location), files, torn - 1)
     return replace(below, torn=torn, notes=(*below.notes, Note("torn-commit", f"commit {torn} is empty or cut off", (torn,))))
 
 
@@ -254,36 +254,27 @@ class Reconciliation:
         )
 
 
-class _Replay:
-    """The replay of one version."""
+def _replayed(log: LogObjects, files: LogFiles, version: int) -> LogState:
+    """One version, from the newest checkpoint that can be read, or from the first commit."""
+    notes, failure = list[Note](), None
 
-    def __init__(self, log: LogObjects, files: LogFiles, version: int) -> None:
-        self._log = log
-        self._files = files
-        self._version = version
-        self._notes: list[Note] = []
-
-    def run(self) -> LogState:
-        starts = [each for each in self._files.checkpoints if each.version <= self._version]
-        failure: Corrupt | None = None
-        for start in starts:
-            try:
-                return self._from(read_checkpoint(self._log, start), start)
-            except TornCommit:
-                raise
-            except Corrupt as error:
-                failure = failure or error
-                self._notes.append(unreadable(start, error))
-        if 0 not in self._files.commits:
-            missing = f"log-gap: {self._log.location.uri} has no commit 0, and no checkpoint that replaces it"
-            raise failure or Corrupt(missing)
-        return self._from(Checkpoint(-1), None)
-
-    def _from(self, base: Checkpoint, start: CheckpointFiles | None) -> LogState:
-        found = Reconciliation(base, self._log.location)
-        for commit in commits_behind(self._log, self._files, base.version, self._version):
+    def behind(base: Checkpoint, start: CheckpointFiles | None) -> LogState:
+        found = Reconciliation(base, log.location)
+        for commit in commits_behind(log, files, base.version, version):
             found.apply(commit)
-        if found.newest is None or found.newest.version != self._version:  # it was read from its checkpoint
+        if found.newest is None or found.newest.version != version:  # it was read from its checkpoint
             with suppress(LogGap):
-                found.newest = next(commits_behind(self._log, self._files, self._version - 1, self._version))
-        return found.state(self._version, self._files, start, self._notes)
+                found.newest = next(commits_behind(log, files, version - 1, version))
+        return found.state(version, files, start, notes)
+
+    for start in (each for each in files.checkpoints if each.version <= version):
+        try:
+            return behind(read_checkpoint(log, start), start)
+        except TornCommit:
+            raise
+        except Corrupt as error:
+            failure = failure or error
+            notes.append(unreadable(start, error))
+    if 0 not in files.commits:
+        raise failure or Corrupt(f"log-gap: {log.location.uri} has no commit 0, and no checkpoint that replaces it")
+    return behind(Checkpoint(-1), None)
