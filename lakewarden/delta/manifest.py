@@ -164,12 +164,8 @@ def _schema_versions(store: ObjectStore, target: ScopeTarget, files: tuple[DataF
     stamped = {file.path: file.schema_version for file in files if file.schema_version is not None}
     found = parsed_manifest(_text(store))
     known = {each.path: each.schema_version for each in (found and found.segments) or ()} | stamped
-    return {file.path: known.get(file.path) or _from_footer(store, file.path) for file in files}
-
-
-def _from_footer(store: ObjectStore, path: str) -> int:
     # another writer's file has no schema version; kalamdb.md 2.1: a missing schema_version is 1
-    return open_file(store, path).footer.schema_version or 1
+    return {file.path: known.get(file.path) or open_file(store, file.path).footer.schema_version or 1 for file in files}
 
 
 def _text(store: ObjectStore) -> bytes:

@@ -139,7 +139,8 @@ def filled(text: str | None, count: int, kind: pa.DataType) -> pa.Array[Any]:
     Raises:
         pa.ArrowException, ValueError, OverflowError: it is not a value of the type.
     """
-    column: pa.Array[Any] = pa.repeat(_scalar(text, kind) if text else pa.scalar(None, kind), count)
+    value: Any = _scalar(text, kind) if text else pa.scalar(None, kind)
+    column: pa.Array[Any] = pa.repeat(value, count)
     return column
 
 

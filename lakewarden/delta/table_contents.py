@@ -16,7 +16,7 @@ from lakewarden.delta.commit_log.actions import DELETION_VECTORS, MOST_WRITER, R
 from lakewarden.delta.commit_log.commits import CommitLog
 from lakewarden.delta.commit_log.committing import BATCH_APP, SWEPT
 from lakewarden.delta.commit_log.version import MOST_KEPT, Snapshot, state_of
-from lakewarden.delta.parquet.files import DataFile, LoggedName
+from lakewarden.delta.parquet.files import DataFile
 from lakewarden.delta.parquet.reading import open_file
 from lakewarden.delta.parquet.schema import SEQ, SEQ_ID, LiveColumn, column_ids, is_ours, live_columns, reads_alike, version_of
 from lakewarden.delta.parquet.stats import Bounds, SaidEnds, Value, bounds_of, end_of, said_ends, whole_number
@@ -246,10 +246,11 @@ class TableContents:
             return self._kept.files
         paths, sizes, modified = (self._column(name) for name in ("key", "size", "modificationTime"))
         ends = ((whole_number(each.rows), _seq(each.lowest), _seq(each.highest)) for each in self._ends)
-        found = zip(paths, sizes, modified, ends, self._partitions(), self._logged(), strict=True)
+        spelled = zip(self._column("path"), vectors_of(self.log_state.files), strict=True)
+        found = zip(paths, sizes, modified, ends, self._partitions(), spelled, strict=True)
         return tuple(
-            DataFile(path, size or 0, rows, changed or 0, min_seq, max_seq, None, partition, logged)
-            for path, size, changed, (rows, min_seq, max_seq), partition, logged in found
+            DataFile(path, size or 0, rows, changed or 0, min_seq, max_seq, None, partition, logged_name(path, *names))
+            for path, size, changed, (rows, min_seq, max_seq), partition, names in found
         )
 
     @cached_property
@@ -265,10 +266,6 @@ class TableContents:
         said = self.log_state.files.column("partitionValues").to_pylist(maps_as_pydicts="lossy")
         texts = [respelled([(values or {}).get(name) for values in said], types.get(name, "")) for name in columns]
         return [tuple(zip(columns, values, strict=True)) for values in zip(*texts, strict=True)]
-
-    def _logged(self) -> list[LoggedName | None]:
-        names = zip(self._column("key"), self._column("path"), vectors_of(self.log_state.files), strict=True)
-        return [logged_name(*each) for each in names]
 
     def _column(self, name: str) -> list[Any]:
         found: list[Any] = self.log_state.files.column(name).to_pylist()

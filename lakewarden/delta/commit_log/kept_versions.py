@@ -54,7 +54,9 @@ def kept_snapshot(target: ScopeTarget, *, newest: bool) -> Snapshot | None:
     Args:
         newest: as in `is_current`. Without it, a newer version may exist: a commit on this one is refused then.
     """
-    if not target.manifest_key or _is_new(target):
+    # As far as is known, no flush has committed yet: then nothing has to be looked for on an object store.
+    is_new = target.floor is not None and target.known is None and local_path(target.uri) is None
+    if not target.manifest_key or is_new:
         return None
     for snapshot in _versions(target):
         if not _is_less(snapshot, target) and is_current(target.location, snapshot, newest=newest):
@@ -71,11 +73,6 @@ def _versions(target: ScopeTarget) -> Iterator[Snapshot]:
         kept = verified(open_store(target.location).get(NAME), target.manifest_key, target.app_id)
         if kept is not None and (remembered is None or kept.digest != remembered.digest):
             yield kept
-
-
-def _is_new(target: ScopeTarget) -> bool:
-    """Whether nothing has to be looked for on an object store: as far as is known, no flush has committed yet."""
-    return target.floor is not None and target.known is None and local_path(target.uri) is None
 
 
 def _is_less(snapshot: Snapshot, target: ScopeTarget) -> bool:

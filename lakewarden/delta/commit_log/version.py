@@ -86,16 +86,14 @@ def state_of(version: int, files: Sequence[DataFile], watermark: int | None) -> 
         files=len(files),
         bytes=sum(file.size for file in files),
         last_seq=-1 if watermark is None else watermark,
-        layout=_layout(files) if len(files) <= ScopeState.MAX_LAYOUT and not _divided(files) else (),
+        layout=_layout(files),
     )
 
 
-def _divided(files: Sequence[DataFile]) -> bool:
-    """Whether they are in partitions, each of which is maintained by itself."""
-    return any(file.partition for file in files)
-
-
 def _layout(files: Sequence[DataFile]) -> tuple[tuple[int, int], ...]:
+    """Empty of too many files, and of those in partitions, each of which is maintained by itself."""
+    if len(files) > ScopeState.MAX_LAYOUT or any(file.partition for file in files):
+        return ()
     newest_first = sorted(files, key=lambda file: file.age, reverse=True)
     return tuple((-1 if file.rows is None else file.rows, file.size) for file in newest_first)
 
