@@ -82,14 +82,14 @@ class PlanCalls(Noun):
         Args:
             look: opens each scope, also those in which nothing is to do by what the state knows.
         """
-        from lakewarden.maintenance.planning.propose import planned_flush, vacuumable
         from lakewarden.maintenance.scopes import named_tables
+        from lakewarden.maintenance.vacuum.need import vacuumable
 
         warehouse = self._parts.warehouse
         named = named_tables(catalog := warehouse.catalog.read(), tables)
         names, safe = {table.name for table in named}, vacuumable(warehouse, named)
         due = (one for one in StatusCalls(self._parts).due() if one.pending.table in names)
-        flushes = [planned_flush(warehouse, catalog, one) for one in due]
+        flushes = [one.planned(warehouse, catalog) for one in due]
         found = chain.from_iterable(self._parts.operator.upkeep(catalog, tables, safe, look=look))
         return flushes + [report for report in found if report.outcome != "skipped"]
 

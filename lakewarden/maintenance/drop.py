@@ -22,7 +22,7 @@ from lakewarden.delta.commit_log.committing import Committer
 from lakewarden.delta.lifecycle.fence import fence
 from lakewarden.errors import AlreadyExists, Conflict, NotFound
 from lakewarden.maintenance.plans.rounds import forget_rounds
-from lakewarden.maintenance.plans.standing import check_standing, place_of
+from lakewarden.maintenance.plans.still_planned import check_standing, place_of
 from lakewarden.maintenance.plans.store import DoneBy
 from lakewarden.maintenance.plans.value import Plan
 from lakewarden.maintenance.procedure import AsAWhole

@@ -12,7 +12,7 @@ from lakewarden.catalog.model import Catalog, Table
 from lakewarden.catalog.report import ScopePlan, ScopeReport
 from lakewarden.errors import Unsupported
 from lakewarden.log.stream import ExpiredRows, to_evict
-from lakewarden.maintenance.plans.standing import standing
+from lakewarden.maintenance.plans.still_planned import standing
 from lakewarden.maintenance.plans.value import Plan, plan_of
 from lakewarden.maintenance.procedure import ByScope
 from lakewarden.maintenance.request import Request

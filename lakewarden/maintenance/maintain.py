@@ -21,10 +21,9 @@ from lakewarden.maintenance.options import Options
 from lakewarden.maintenance.plans.needs import Need
 from lakewarden.maintenance.plans.rounds import Round, note_turn
 from lakewarden.maintenance.plans.scope_work import ScopeWork
-from lakewarden.maintenance.plans.standing import standing
-from lakewarden.maintenance.plans.still_planned import PLAN, commit_of
+from lakewarden.maintenance.plans.select import choose_scopes
+from lakewarden.maintenance.plans.still_planned import PLAN, commit_of, standing
 from lakewarden.maintenance.plans.value import Plan
-from lakewarden.maintenance.plans.whole_tables import choose_scopes
 from lakewarden.maintenance.procedure import ByScope
 from lakewarden.maintenance.request import Request
 from lakewarden.maintenance.scopes import explained, left_out, named_tables, readable_targets

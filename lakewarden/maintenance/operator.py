@@ -18,13 +18,13 @@ from lakewarden.catalog.report import ScopeReport
 from lakewarden.catalog.state.job import METADATA, Job
 from lakewarden.errors import InvalidArgument, Moved, NotFound
 from lakewarden.maintenance.flush.due import Only, plan_flush
-from lakewarden.maintenance.planning.propose import vacuumable
 from lakewarden.maintenance.plans.still_planned import PLAN
 from lakewarden.maintenance.plans.store import DoneBy, PlanLog
 from lakewarden.maintenance.plans.value import MAX_SCOPES, Plan, plan_of
 from lakewarden.maintenance.procedure import AsAWhole, procedure_of
 from lakewarden.maintenance.request import Request, check_queueable, check_request, new_request, request_of_job
 from lakewarden.maintenance.scopes import named_tables
+from lakewarden.maintenance.vacuum.need import vacuumable
 from lakewarden.maintenance.workplace import Workplace
 from lakewarden.tables.warehouse import find_table
 
@@ -46,11 +46,7 @@ class Operator(Workplace):
         Raises as `run` and `preview`.
         """
         with attached(metadata):
-            if not dry_run:
-                return self.run(request)
-            planned_at, catalog = self.warehouse.clock(), self.warehouse.catalog.read()
-            reports = procedure_of(check_request(request).operation).look(self, catalog, request)
-            return [*self.kept(request, reports, planned_at, catalog).reports]
+            return [*self.preview(request).reports] if dry_run else self.run(request)
 
     def look(self, request: Request) -> list[ScopeReport]:
         """What a plan would report, without storing one.

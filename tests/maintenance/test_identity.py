@@ -17,7 +17,7 @@ from lakewarden.cli.main import main
 from lakewarden.errors import BeingErased, Conflict, Corrupt, InUse, LakewardenError, StorageUnavailable
 from lakewarden.maintenance.flush.run import flush_scopes
 from lakewarden.maintenance.flush_task import FlushTask
-from lakewarden.maintenance.plans.whole_tables import FAILED
+from lakewarden.maintenance.plans.select import FAILED
 from lakewarden.storage.open import open_store
 from lakewarden.storage.owner import MARKER
 from lakewarden.storage.steps import Steps
@@ -161,7 +161,7 @@ def test_a_disk_that_was_away_in_the_middle_of_a_flush_settles_nothing(
 def test_the_scopes_of_a_storage_that_is_away_fail_in_one_report_where_they_are_many(
     lake: Lakehouse, table: TableClient, mounted: Disk, monkeypatch: pytest.MonkeyPatch, listed: int
 ) -> None:
-    monkeypatch.setattr("lakewarden.maintenance.plans.whole_tables._LISTED", listed)
+    monkeypatch.setattr("lakewarden.maintenance.plans.select._LISTED", listed)
     for user in ("v", "w"):
         table.write(notes({1: "first"}), user=user)
     lake.flush()

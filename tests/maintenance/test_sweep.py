@@ -317,7 +317,7 @@ def test_a_drop_that_sleeps_until_the_table_is_made_anew_leaves_that_alone(lake:
 
 def test_an_erasure_that_sleeps_until_the_user_is_open_again_leaves_the_new_start_alone(lake: Lakehouse, clock: Clock) -> None:
     table, warehouse = lake.table(NOTES), lake.warehouse
-    where = (warehouse.state.uri, table.table.log_id, warehouse.erasures.mark("ann"))
+    where = (warehouse.state.uri, warehouse.erasures.mark("ann"))
     task = EraseTask(_target(lake), 0, "UC-1", CarriedClock.of(clock), *where)
     lake.erase("ann")
     table.write(notes({5: "anew"}), user="ann")

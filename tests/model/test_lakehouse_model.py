@@ -26,7 +26,7 @@ from lakewarden.delta import manifest
 from lakewarden.delta.commit_log.kept_versions import KEPT_VERSIONS, NAME
 from lakewarden.delta.commit_log.version import Snapshot
 from lakewarden.errors import ConstraintViolation, NotFound
-from lakewarden.maintenance.plans.whole_tables import QUIET
+from lakewarden.maintenance.plans.select import QUIET
 from lakewarden.storage.open import open_store
 from tests.delta.scopes import remember
 from tests.fixtures.bucket import STORE, fresh_place

@@ -26,7 +26,7 @@ from lakewarden.maintenance.planning.drains import last_drain, partition_sizes, 
 from lakewarden.maintenance.request import Request, new_request
 from lakewarden.maintenance.restore import RestoreOptions
 from lakewarden.maintenance.vacuum import VacuumOptions
-from lakewarden.maintenance.vacuum.retention import SAFE_HOURS
+from lakewarden.maintenance.vacuum.removable import SAFE_HOURS
 
 _MIB = 1 << 20
 

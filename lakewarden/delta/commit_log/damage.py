@@ -45,6 +45,12 @@ class LogDamage:
     def __bool__(self) -> bool:
         return bool(self.torn or self.checkpoints)
 
+    @property
+    def said(self) -> list[str]:
+        """Each of it, in words."""
+        torn = [f"commit {version} is empty or cut off" for version in self.torn]
+        return [*torn, *(f"{name} cannot be read" for name in self.checkpoints)]
+
 
 def damage_of(location: Location) -> LogDamage:
     """Reads the newest commits and checkpoints of a scope's log; a place without a log has no damage.

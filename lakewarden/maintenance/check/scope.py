@@ -176,9 +176,7 @@ def _obstacle(target: ScopeTarget, table: ScopeTable) -> str:
 
 def _damage(task: CheckTask) -> str:
     """Damage that readers skip and `repair` puts aside."""
-    damage = damage_of(task.target.location)
-    torn = [f"commit {version} is empty or cut off" for version in damage.torn]
-    found = [*torn, *(f"{name} cannot be read" for name in damage.checkpoints)]
+    found = damage_of(task.target.location).said
     return f"{'; '.join(found)}: lakewarden repair {task.target.scope.table} puts it aside" if found else ""
 
 

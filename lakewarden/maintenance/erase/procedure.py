@@ -13,7 +13,7 @@ from lakewarden.errors import Conflict, InvalidArgument, LakewardenError
 from lakewarden.maintenance.erase import EraseOptions
 from lakewarden.maintenance.erase.run import erase
 from lakewarden.maintenance.erase.verification import check_known, tables_of_users
-from lakewarden.maintenance.plans.standing import check_standing, place_of
+from lakewarden.maintenance.plans.still_planned import check_standing, place_of
 from lakewarden.maintenance.plans.store import DoneBy, PlanLog, erasure_reports
 from lakewarden.maintenance.plans.value import Plan
 from lakewarden.maintenance.procedure import AsAWhole

@@ -72,7 +72,6 @@ class EraseTask:
     job_id: str
     clock: CarriedClock
     state_uri: str
-    log_id: str
     mark: str
 
 
@@ -172,7 +171,7 @@ def erase_scope(task: EraseTask) -> Steps[ScopeReport]:
 
     def still() -> None:
         # The user may have begun anew; a late fence would hide the new rows (docs/decisions/0006-fences.md).
-        if not reader_of(state_store(task.state_uri), task.log_id).signs(task.mark).shut:
+        if not reader_of(state_store(task.state_uri), task.target.log_id).signs(task.mark).shut:
             raise TooLate(f"the erasure from {task.target.scope.table} was ended by another process meanwhile")
 
     def steps() -> Steps[ScopeReport]:
@@ -255,9 +254,7 @@ def _fence(warehouse: Warehouse, run: Run, scopes: Sequence[_Scope], job_id: str
             # (docs/decisions/0020-floors-and-identity.md).
             forget(scope.target, scope.watermark, absent(to_millis(warehouse.clock())))
     clock, state = CarriedClock.of(warehouse.clock), warehouse.state.uri
-    tasks = [
-        EraseTask(scope.target, scope.watermark, job_id, clock, state, scope.table.log_id, mark) for scope in scopes if scope.had
-    ]
+    tasks = [EraseTask(scope.target, scope.watermark, job_id, clock, state, mark) for scope in scopes if scope.had]
     failed = [report for report in run(erase_scope, [SizedWork(task, _SCOPE_COST) for task in tasks]) if report.fault]
     if failed:
         first = f"{failed[0].scope}: {failed[0].reason}"

@@ -23,7 +23,7 @@ from lakewarden.maintenance.erase.verification import check_known, tables_of_use
 from lakewarden.maintenance.export import ExportOptions
 from lakewarden.maintenance.export.contents import MANIFEST, Export, ExportedTable
 from lakewarden.maintenance.flush.procedure import flush_user
-from lakewarden.maintenance.plans.standing import check_standing
+from lakewarden.maintenance.plans.still_planned import check_standing
 from lakewarden.maintenance.plans.store import DoneBy
 from lakewarden.maintenance.plans.value import Plan
 from lakewarden.maintenance.procedure import AsAWhole

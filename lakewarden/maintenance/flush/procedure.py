@@ -14,7 +14,7 @@ from lakewarden.maintenance.compact.procedure import PROCEDURE as COMPACT
 from lakewarden.maintenance.flush.due import Only, plan_flush
 from lakewarden.maintenance.flush.run import FlushJob, flush_scopes
 from lakewarden.maintenance.maintain import MaintenanceRun, maintain_targets
-from lakewarden.maintenance.plans.standing import standing
+from lakewarden.maintenance.plans.still_planned import standing
 from lakewarden.maintenance.plans.value import Plan
 from lakewarden.maintenance.procedure import ByScope
 from lakewarden.maintenance.request import Request, new_request

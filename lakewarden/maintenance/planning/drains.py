@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
+from typing import TypeVar
 
 from lakewarden.base.clock import from_millis
 from lakewarden.base.scope import Scope
@@ -13,10 +14,13 @@ from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.commit_log.stamp import CommitStamp
 from lakewarden.delta.parquet.files import by_partition
 from lakewarden.delta.partitions import Partition
+from lakewarden.delta.table import ScopeTable
 from lakewarden.delta.timeline import LogEntry, walk
 from lakewarden.storage.open import open_store
 from lakewarden.tables.strong_read import where_it_lies
 from lakewarden.tables.warehouse import Warehouse
+
+T = TypeVar("T")
 
 # The size of a SHARED table by its newest commit: nothing is listed, and no row is read.
 
@@ -39,17 +43,13 @@ def table_size(warehouse: Warehouse, table: Table) -> TableSize:
         Corrupt, StorageUnavailable: the table cannot be opened.
     """
 
-    def place() -> ScopeTarget:
-        return warehouse.target(warehouse.catalog.read(), Scope(table.name, None))
-
-    def read(target: ScopeTarget) -> tuple[TableSize, bool]:
-        found = warehouse.cold.tables.open(target)
+    def size(target: ScopeTarget, found: ScopeTable | None) -> TableSize:
         if found is None:
-            return TableSize(None, 0, 0, 0), False
+            return TableSize(None, 0, 0, 0)
         state = found.state(target.app_id)
-        return TableSize(state.version, state.rows - found.deleted_rows, state.files, state.bytes), False
+        return TableSize(state.version, state.rows - found.deleted_rows, state.files, state.bytes)
 
-    return where_it_lies(place, read)
+    return _read(warehouse, table, size)
 
 
 @dataclass(frozen=True)
@@ -76,11 +76,10 @@ class PartitionSize:
 def last_drain(warehouse: Warehouse, table: Table) -> Drain | None:
     """The newest flush that the Delta log still has; None without one. Reads its commits from the newest on."""
 
-    def read(target: ScopeTarget) -> tuple[Drain | None, bool]:
-        found = warehouse.cold.tables.open(target)
-        return (None if found is None else _newest(walk(open_store(target.location), found.version))), False
+    def newest(target: ScopeTarget, found: ScopeTable | None) -> Drain | None:
+        return None if found is None else _newest(walk(open_store(target.location), found.version))
 
-    return where_it_lies(lambda: _place(warehouse, table), read)
+    return _read(warehouse, table, newest)
 
 
 def waiting_since(warehouse: Warehouse, table: Table) -> datetime | None:
@@ -92,20 +91,23 @@ def waiting_since(warehouse: Warehouse, table: Table) -> datetime | None:
 def partition_sizes(warehouse: Warehouse, table: Table) -> list[PartitionSize]:
     """The partitions with files, in the order of their values; none of a table without partition columns."""
 
-    def read(target: ScopeTarget) -> tuple[list[PartitionSize], bool]:
-        found = warehouse.cold.tables.open(target)
+    def sizes(_: ScopeTarget, found: ScopeTable | None) -> list[PartitionSize]:
         groups = {} if found is None or not table.schema.partition_by else by_partition(found.files())
-        sizes = (
+        each_size = (
             PartitionSize(each, len(files), sum(file.rows or 0 for file in files), sum(file.size for file in files))
             for each, files in groups.items()
         )
-        return sorted(sizes, key=lambda one: [text or "" for _, text in one.partition]), False
+        return sorted(each_size, key=lambda one: [text or "" for _, text in one.partition])
 
-    return where_it_lies(lambda: _place(warehouse, table), read)
+    return _read(warehouse, table, sizes)
 
 
-def _place(warehouse: Warehouse, table: Table) -> ScopeTarget:
-    return warehouse.target(warehouse.catalog.read(), Scope(table.name, None))
+def _read(warehouse: Warehouse, table: Table, of: Callable[[ScopeTarget, ScopeTable | None], T]) -> T:
+    """What is read of the table as it is now, at its place; None where it has no version."""
+    return where_it_lies(
+        lambda: warehouse.target(warehouse.catalog.read(), Scope(table.name, None)),
+        lambda target: (of(target, warehouse.cold.tables.open(target)), False),
+    )
 
 
 def _newest(entries: Iterable[LogEntry]) -> Drain | None:

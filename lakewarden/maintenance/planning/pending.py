@@ -16,6 +16,7 @@ from lakewarden.base.clock import CLOCKS_DIFFER, from_micros, is_ahead, to_micro
 from lakewarden.base.quantities import lasting
 from lakewarden.base.scope import Scope, TableName
 from lakewarden.catalog.model import Catalog, FlushPolicy, Table
+from lakewarden.catalog.report import ScopeReport
 from lakewarden.log.view import LogView
 from lakewarden.tables.warehouse import Warehouse, cold_tables
 
@@ -130,6 +131,12 @@ class DueScope:
 
     pending: ScopeBacklog
     reason: str
+
+    def planned(self, warehouse: Warehouse, catalog: Catalog) -> ScopeReport:
+        """The flush that its policy calls for."""
+        metrics = {"rows_pending": self.pending.rows, "bytes_pending": self.pending.bytes}
+        place = warehouse.target(catalog, self.pending.scope).location
+        return ScopeReport(self.pending.scope, "flush", "planned", place, reason=self.reason, metrics=metrics)
 
 
 def pending_in(warehouse: Warehouse) -> PendingScopes:

@@ -7,6 +7,7 @@ whose footers name their scope and their `_seq`, and from the write log with its
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -154,25 +155,27 @@ def later_commits(target: ScopeTarget, newest: ScopeTable | None, base: LastRead
 def rows_of_files(target: ScopeTarget, listing: Sequence[StoredObject], base: LastReadable, upto: int) -> pa.Table:
     """Rows of the scope's data files that the base does not name, beyond its watermark and not beyond `upto`, as `decide`
     has them. A file's rows survived the deletions up to the flush that wrote it."""
-    parts = [
-        rows for found in data_files(listing) if found.key not in base.files for rows in _beyond(target, found.key, base, upto)
-    ]
-    return pa.concat_tables([with_survival(decode([], [], target.schemas), None), *parts])
+    parts = [with_survival(decode([], [], target.schemas), None)]
+    for settled_upto, rows in _not_in(base, target, listing):
+        own = rows.filter((pc.field(SEQ) > base.watermark) & (pc.field(SEQ) <= upto))
+        if own.num_rows:
+            # The flush that wrote the file had applied all deletions up to its watermark.
+            newest = pc.max(rows.column(SEQ)).as_py()
+            parts.append(with_survival(_as_log(target, own), max(newest, settled_upto or NOTHING)))
+    return pa.concat_tables(parts)
 
 
-def _beyond(target: ScopeTarget, path: str, base: LastReadable, upto: int) -> Iterator[pa.Table]:
-    try:
-        opened = open_file(open_store(target.location), path)
-        if not _is_own(target, opened):
-            return
-        rows = opened.read(read_schema(target.schema), {})
-    except LakewardenError:
-        return  # torn: its rows are found elsewhere or lost
-    own = rows.filter((pc.field(SEQ) > base.watermark) & (pc.field(SEQ) <= upto))
-    if own.num_rows:
-        # The flush that wrote the file had applied all deletions up to its watermark.
-        newest = pc.max(rows.column(SEQ)).as_py()
-        yield with_survival(_as_log(target, own), max(newest, opened.footer.settled_upto or NOTHING))
+def _not_in(
+    base: LastReadable, target: ScopeTarget, listing: Sequence[StoredObject], *, direct: bool = False
+) -> Iterator[tuple[int | None, pa.Table]]:
+    """The rows of each of the scope's data files that the base does not name, and up to where its flush had settled. `direct`:
+    of those alone that no flush wrote."""
+    for found in data_files(listing):
+        if found.key not in base.files:
+            with suppress(LakewardenError):  # torn: its rows are found elsewhere or lost
+                opened = open_file(open_store(target.location), found.key)
+                if _is_own(target, opened) and not (direct and opened.footer.settled_upto is not None):
+                    yield opened.footer.settled_upto, opened.read(read_schema(target.schema), {})
 
 
 def rows_of_direct_writes(target: ScopeTarget, listing: Sequence[StoredObject], base: LastReadable, upto: int) -> pa.Table:
@@ -185,15 +188,7 @@ def rows_of_direct_writes(target: ScopeTarget, listing: Sequence[StoredObject], 
     # Up to the base's own direct write they are in the base, if they lived; those of flushes end at the watermark.
     after = max(base.direct, upto)
     parts = [empty_rows(target.schema)]
-    for found in data_files(listing):
-        if found.key in base.files:
-            continue
-        try:
-            opened = open_file(open_store(target.location), found.key)
-            if _is_own(target, opened) and opened.footer.settled_upto is None:
-                parts.append(opened.read(read_schema(target.schema), {}).filter(pc.field(SEQ) > after))
-        except LakewardenError:
-            continue  # torn
+    parts += [rows.filter(pc.field(SEQ) > after) for _, rows in _not_in(base, target, listing, direct=True)]
     rows = pa.concat_tables(parts)
     places = pa.table({"seq": rows.column(SEQ), "at": pa.array(range(rows.num_rows), pa.int64())})
     return rows.take(places.group_by("seq", use_threads=False).aggregate([("at", "min")]).column("at_min"))

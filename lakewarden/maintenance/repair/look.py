@@ -23,6 +23,7 @@ class RepairLook:
     """The scope as it was found."""
 
     damage: LogDamage
+    """At the top of the Delta log; it can be put aside."""
     foreign: str
     """Why the table is another scope's; empty where it is this one's."""
     newest: ScopeTable | None
@@ -70,19 +71,13 @@ def look_at(task: RepairTask) -> RepairLook:
     return replace(look, garbled=garbled_files(target, there))
 
 
-def top_faults(look: RepairLook) -> list[str]:
-    """Damage at the top of the Delta log that can be put aside."""
-    torn = [f"commit {version} is empty or cut off" for version in look.damage.torn]
-    return [*torn, *(f"{name} cannot be read" for name in look.damage.checkpoints)]
-
-
 def row_faults(task: RepairTask, look: RepairLook) -> list[str]:
     """Why acknowledged rows are missing, or are not where readers find them; empty where none are."""
     if look.foreign:
         return [f"the directory was copied here: {look.foreign}"]
     faults = []
     # Without a log the scope may never have been flushed; what the floor knows decides below.
-    if look.newest is None and any(found.key.startswith(f"{LOG}/") for found in look.listing) and not top_faults(look):
+    if look.newest is None and any(found.key.startswith(f"{LOG}/") for found in look.listing) and not look.damage:
         faults.append("its Delta log cannot be read")
     if look.missing:
         faults.append(f"{len(look.missing)} of its data files are missing or cut off, as {look.missing[0].path}")

@@ -34,7 +34,7 @@ from lakewarden.errors import Conflict, LakewardenError
 from lakewarden.log.logs import doubt_writers, writers_of
 from lakewarden.log.position import position_of
 from lakewarden.log.record import SEQ
-from lakewarden.maintenance.repair.look import RepairLook, look_at, row_faults, top_faults
+from lakewarden.maintenance.repair.look import RepairLook, look_at, row_faults
 from lakewarden.maintenance.repair.rebuild import Rebuilt, rebuild
 from lakewarden.maintenance.repair.report import RepairReport, UncertainWriter
 from lakewarden.maintenance.repair.task import RepairTask
@@ -114,7 +114,7 @@ def repair_scope(task: RepairTask) -> Steps[RepairReport]:
 
 def _repair(task: RepairTask) -> Steps[RepairReport]:
     look = look_at(task)
-    tops, rows = top_faults(look), row_faults(task, look)
+    tops, rows = look.damage.said, row_faults(task, look)
     found = _as_it_is(task, look)
     if not (tops or rows):
         return found

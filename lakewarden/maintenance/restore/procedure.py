@@ -16,7 +16,7 @@ from lakewarden.log.view import LogView
 from lakewarden.maintenance.flush.due import Only
 from lakewarden.maintenance.flush.run import FlushJob, flush_scopes
 from lakewarden.maintenance.maintain import MaintenanceRun, TableMaintenance, maintain_targets
-from lakewarden.maintenance.plans.standing import standing
+from lakewarden.maintenance.plans.still_planned import standing
 from lakewarden.maintenance.plans.value import Plan
 from lakewarden.maintenance.request import Request
 from lakewarden.maintenance.restore import RestoreOptions

@@ -13,8 +13,7 @@ from lakewarden.base.threads import Threads
 from lakewarden.delta.replay.log_objects import LOG
 from lakewarden.errors import LakewardenError, NoBucket, NotFound
 from lakewarden.maintenance.engine import Progress, silent
-from lakewarden.maintenance.survey.listing import FoundTable
-from lakewarden.maintenance.survey.ranges import list_tables
+from lakewarden.maintenance.survey.listing import FoundTable, list_tables
 from lakewarden.maintenance.survey.ranking import RankedTables
 from lakewarden.maintenance.survey.table_survey import TableSurvey
 from lakewarden.maintenance.survey.verdict import SurveyOptions, survey_table

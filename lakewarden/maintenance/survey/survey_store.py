@@ -3,15 +3,21 @@
 A row has its table as JSON. So a later release reads what an earlier one kept, as far as it goes: a field that is missing has
 its default, one that is not known is left out. An object that cannot be read counts as if it were not there: the next look is a
 first one.
+
+`surveys/<place>/<number>-<id>/<n>-of-<count>`, one directory a look at a place. A look counts if all of its objects are there,
+the highest number before others: so whoever dies in the middle, or loses a race, leaves the look before it, or a whole one, and
+never a mixture. Numbers, not times, decide, since clocks go wrong. All of it is derived: whoever deletes it pays a first look
+again. `place` is a keyed hash, since a place's name may hold a user's.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import logging
+import re
 import zlib
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from functools import partial
@@ -22,7 +28,7 @@ import msgspec
 import pyarrow as pa
 
 from lakewarden.base.arrays import stream_bytes
-from lakewarden.base.clock import to_millis
+from lakewarden.base.clock import NewId, to_millis
 from lakewarden.catalog.state.fleet_days import SurveySums, WorstTable, keep_survey_sums, survey_sum_keys
 from lakewarden.delta.examination.kept_log import texts_of
 from lakewarden.delta.examination.kinds import Verdict
@@ -30,8 +36,8 @@ from lakewarden.maintenance.planning.users import known_users
 from lakewarden.maintenance.survey.hidden_names import HiddenNames
 from lakewarden.maintenance.survey.last_look import LastLook, SeenTable, SeenTables, TableDigest
 from lakewarden.maintenance.survey.ranking import rank
-from lakewarden.maintenance.survey.survey_looks import ROOT, keep_look, kept_look, remove_naming
 from lakewarden.maintenance.survey.table_survey import TableSurvey
+from lakewarden.storage.objects import Missing, ObjectStore
 from lakewarden.storage.paths import without_id
 from lakewarden.tables.warehouse import Warehouse
 
@@ -210,3 +216,56 @@ class PlaceSums:
         return SurveySums(
             place, to_millis(now), dict(self._verdicts), dict(self._kinds), worst=worst, place_id=place_id, **figures
         )
+
+
+ROOT = "surveys"
+
+_NAME = re.compile(rf"({ROOT}/[^/]+/(\d{{12}})-[^/]+)/(\d+)-of-(\d+)")
+_ATTEMPTS = 5
+"""How often a reader begins again whose look was replaced while it was read."""
+
+
+def kept_look(state: ObjectStore, place: str) -> list[bytes]:
+    """The objects of the newest whole look at a place, in order; empty where none is kept."""
+    for _ in range(_ATTEMPTS):
+        whole = _whole(state.keys(f"{ROOT}/{place}"))
+        if not whole:
+            return []
+        with suppress(Missing):  # a newer look came while this one was read, and removed it
+            return [state.get(key) for key in whole[-1]]
+    return []
+
+
+def keep_look(state: ObjectStore, place: str, parts: Iterable[bytes], count: int, new_id: NewId) -> list[str]:
+    """Keeps a look of so many parts as the newest, and removes those before it. Returns its keys."""
+    before = list(state.keys(f"{ROOT}/{place}"))
+    number = 1 + max((int(found[2]) for key in before if (found := _NAME.fullmatch(key))), default=0)
+    look = f"{ROOT}/{place}/{number:012d}-{new_id()}"
+    keys = [f"{look}/{part}-of-{count}" for part in range(1, count + 1)]
+    for key, data in zip(keys, parts, strict=True):
+        state.create(key, data)
+    state.delete(before)
+    return keys
+
+
+def remove_naming(state: ObjectStore, keys: Iterable[str], is_named: Callable[[bytes], bool]) -> None:
+    """Removes those of these objects that name somebody, of unfinished looks too.
+
+    Removed, and not changed: of two erasures at once, each would write back whom the other had taken out. A look without one of
+    its objects does not count.
+    """
+    for key in keys:
+        with suppress(Missing):
+            if is_named(state.get(key)):
+                state.delete([key])
+
+
+def _whole(keys: Iterable[str]) -> list[list[str]]:
+    """The keys of each whole look, the newest last."""
+    found = defaultdict[tuple[str, str, str], dict[int, str]](dict)
+    for key in keys:
+        if name := _NAME.fullmatch(key):
+            found[name[2], name[1], name[4]][int(name[3])] = key
+    return [
+        [parts[number] for number in sorted(parts)] for (_, _, count), parts in sorted(found.items()) if len(parts) == int(count)
+    ]

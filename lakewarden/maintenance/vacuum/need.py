@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -14,8 +15,7 @@ from lakewarden.catalog.state.floor_entries import UNSEEN, KnownScopes, Rows
 from lakewarden.catalog.state.floor_objects import Summary
 from lakewarden.maintenance.plans.needs import Need, to_compact, to_optimize
 from lakewarden.maintenance.vacuum import VacuumOptions
-from lakewarden.maintenance.vacuum.removable import LOG_AGE
-from lakewarden.maintenance.vacuum.retention import SAFE_HOURS, horizon_of
+from lakewarden.maintenance.vacuum.removable import LOG_AGE, SAFE_HOURS, horizon_of
 from lakewarden.maintenance.vacuum.scope import retention
 from lakewarden.tables.warehouse import Warehouse
 
@@ -46,10 +46,14 @@ def to_vacuum(warehouse: Warehouse, table: Table, options: VacuumOptions) -> Old
     return OldRemains.before(horizon_of(hours, now, options.latest), now)
 
 
+def vacuumable(warehouse: Warehouse, tables: Iterable[Table]) -> list[str]:
+    """Those that a vacuum may run on unattended: a shorter retention has to be forced by an operator each time."""
+    return [str(table.name) for table in tables if warehouse.retention_hours(table) >= SAFE_HOURS]
+
+
 def unattended(warehouse: Warehouse, table: Table) -> dict[Operation, Need]:
     """What maintenance does without being forced, and when it opens a scope."""
     needs: dict[Operation, Need] = {"compact": to_compact(warehouse, table), "optimize": to_optimize(warehouse, table)}
-    # A shorter one deletes only where a person forces it.
-    if warehouse.retention_hours(table) >= SAFE_HOURS:
+    if vacuumable(warehouse, [table]):
         needs["vacuum"] = to_vacuum(warehouse, table, VacuumOptions())
     return needs

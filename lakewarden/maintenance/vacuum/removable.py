@@ -1,4 +1,4 @@
-"""What a vacuum may delete.
+"""What a vacuum may delete, and how long it leaves what is superfluous.
 
 What stays, whatever a writer's clock said:
 
@@ -20,12 +20,14 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property, partial
 
+from lakewarden.base.scope import Scope, TableName
+from lakewarden.catalog.options import MAX_HOURS
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.commit_log.damage import has_readable_checkpoint
 from lakewarden.delta.scope import open_scope
 from lakewarden.delta.table import ScopeTable
 from lakewarden.delta.timeline import DatedLog, Timeline
-from lakewarden.errors import NotFound
+from lakewarden.errors import InvalidArgument, NotFound
 from lakewarden.maintenance.vacuum.unreferenced_files import ORPHAN_AGE, orphans, stray_files, table_files, unnamed_commits
 from lakewarden.storage.objects import StoredObject
 
@@ -145,3 +147,27 @@ def _strays(contents: Contents, versions: Sequence[int], files: frozenset[str]) 
     kept = (open_scope(contents.target, version) for version in versions)
     tables = [contents.table, *(old for old in kept if old is not None)]
     return stray_files(contents.listing, contents.target, tables, files)
+
+
+SAFE_HOURS = 168
+"""A week: below it, a reader of an older version or a slow writer may lose files while it runs."""
+
+_LONGEST = 24 * 365 * 1000
+"""Hours; more than this retains everything, and would overflow a `datetime`."""
+
+
+def require_retention(subject: Scope | TableName, hours: float, *, force: bool) -> None:
+    """Raises InvalidArgument: the retention is not a number of hours, or below `SAFE_HOURS` and not forced."""
+    if not 0 <= hours <= MAX_HOURS:
+        raise InvalidArgument(f"vacuum {subject}: a retention of {hours:g} hours is not valid; give one from 0 to {MAX_HOURS}")
+    if hours < SAFE_HOURS and not force:
+        raise InvalidArgument(
+            f"vacuum {subject}: a retention of {hours:g} hours is below {SAFE_HOURS}: files that readers and"
+            f" restores still use would be deleted. Retain {SAFE_HOURS} hours or more, or force it"
+        )
+
+
+def horizon_of(hours: float, now: datetime, latest: datetime | None) -> datetime:
+    """The moment before which what was superfluous is deleted; not after `latest`."""
+    # A plan that is applied later must not delete more than it showed.
+    return min(now - timedelta(hours=min(hours, _LONGEST)), latest or now)

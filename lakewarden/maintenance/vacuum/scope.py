@@ -30,8 +30,7 @@ from lakewarden.maintenance.plans.scope_work import ScopeWork, check_fresh, unmo
 from lakewarden.maintenance.plans.still_planned import commit_of
 from lakewarden.maintenance.plans.value import plain_path
 from lakewarden.maintenance.vacuum import VacuumOptions
-from lakewarden.maintenance.vacuum.removable import Contents, Removable, removable
-from lakewarden.maintenance.vacuum.retention import horizon_of, require_retention
+from lakewarden.maintenance.vacuum.removable import Contents, Removable, horizon_of, removable, require_retention
 from lakewarden.maintenance.vacuum.unreferenced_files import orphans
 from lakewarden.storage.disk import remove_emptied_directories, remove_leftovers
 from lakewarden.storage.objects import StoredObject

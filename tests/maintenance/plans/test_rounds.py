@@ -14,7 +14,7 @@ from lakewarden.base.clock import system_clock
 from lakewarden.base.setting_sections import MaintenanceSettings
 from lakewarden.base.settings import Settings
 from lakewarden.catalog.report import ScopeReport
-from lakewarden.maintenance.plans.whole_tables import QUIET
+from lakewarden.maintenance.plans.select import QUIET
 from tests.fixtures.lakes import NOTES, make_notes, notes, scope_path
 
 pytestmark = pytest.mark.disk  # leftovers are made by hand, in directories

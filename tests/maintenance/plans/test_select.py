@@ -18,7 +18,7 @@ from lakewarden.base.settings import Settings
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.catalog.state.floor import floor_at
 from lakewarden.catalog.state.floor_entries import ON_STORAGES
-from lakewarden.maintenance.plans.whole_tables import QUIET
+from lakewarden.maintenance.plans.select import QUIET
 from lakewarden.tables.upkeep_rules import FoldRule, PackRule, _ungraded
 from tests.fixtures.lakes import NOTES, make_notes, notes, scope_path
 
@@ -72,7 +72,7 @@ def test_quiet_scopes_are_reported_and_not_opened(lake: Lakehouse, operation: st
 
 
 def test_many_quiet_scopes_are_counted(lake: Lakehouse, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lakewarden.maintenance.plans.whole_tables._LISTED", 2)
+    monkeypatch.setattr("lakewarden.maintenance.plans.select._LISTED", 2)
     (one,) = lake.compact(NOTES)
     assert _quiet([one]) == 3
     assert (one.outcome, one.scope.user, one.reason) == (

@@ -14,7 +14,7 @@ from lakewarden.base.setting_sections import CompactionSettings
 from lakewarden.base.settings import Settings
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.catalog.state.floor import floor_at
-from lakewarden.maintenance.plans.whole_tables import QUIET
+from lakewarden.maintenance.plans.select import QUIET
 from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore
 from tests.fixtures.children import ended, start
 from tests.fixtures.lakes import NOTES, Rows, eventual, make_notes, notes, strong

@@ -14,7 +14,7 @@ import pytest
 import lakewarden
 from lakewarden.base.connection import Connection
 from lakewarden.errors import AccessRefused, NotFound, StorageUnavailable
-from lakewarden.maintenance.survey import ranges, run
+from lakewarden.maintenance.survey import listing, run
 from lakewarden.storage.meter import PROCESS
 from tests.delta.hand_written import HandWritten
 from tests.fixtures.minio import MinioServer
@@ -83,9 +83,9 @@ def test_a_large_place_is_listed_side_by_side(
     minio: MinioServer, request: pytest.FixtureRequest, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Small pages stand for a large place."""
-    monkeypatch.setattr(ranges, "PAGE", 4)
-    monkeypatch.setattr(ranges, "_FIRST_PAGES", 2)
-    monkeypatch.setattr(ranges, "_PAGES_EACH", 2)
+    monkeypatch.setattr(listing, "PAGE", 4)
+    monkeypatch.setattr(listing, "_FIRST_PAGES", 2)
+    monkeypatch.setattr(listing, "_PAGES_EACH", 2)
     prefix = minio.prefix_for(request.node.nodeid)
     actions = [
         {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}},

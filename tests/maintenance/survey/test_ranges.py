@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 import pytest
 from hypothesis import given, settings
 
-from lakewarden.maintenance.survey import ranges
+from lakewarden.maintenance.survey import listing
 from lakewarden.maintenance.survey.listing import FoundTable
 from lakewarden.storage.sources import SourceObject
 from tests.maintenance.survey.test_listing import KEYS, Listed, expected, walked
@@ -41,7 +41,7 @@ def side_by_side(source: Seeking) -> tuple[int, list[FoundTable]]:
         with lock:
             made.append(found)
 
-    return ranges.list_tables(source, take), made
+    return listing.list_tables(source, take), made
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def small_pages() -> Iterator[None]:
     """Small pages stand for large places."""
     with pytest.MonkeyPatch.context() as patch:
         for name, value in (("PAGE", 2), ("_FIRST_PAGES", 1), ("_PAGES_EACH", 1)):
-            patch.setattr(ranges, name, value)
+            patch.setattr(listing, name, value)
         yield
 
 
@@ -59,7 +59,7 @@ def test_side_by_side_finds_what_one_walk_finds(keys: list[str]) -> None:
     keys = [key for key in keys if not any(other.startswith(f"{key}/") for other in set(keys))]
     with pytest.MonkeyPatch.context() as patch:
         for name, value in (("PAGE", 2), ("_FIRST_PAGES", 1), ("_PAGES_EACH", 1)):
-            patch.setattr(ranges, name, value)
+            patch.setattr(listing, name, value)
         count, made = side_by_side(Seeking(keys))
     assert count == len(keys)
     assert {each.path: {*each.listing.keys} for each in made} == expected(keys)
@@ -83,7 +83,7 @@ def test_a_large_place_is_cut_into_ranges_of_many_pages() -> None:
     source = Seeking(keys)
     count, made = side_by_side(source)
     assert (count, len(made)) == (400, 100)
-    assert len(source.begun) == ranges.SIDE_BY_SIDE + 1
+    assert len(source.begun) == listing.SIDE_BY_SIDE + 1
 
 
 def test_a_small_place_is_listed_once() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lakewarden.errors import StorageUnavailable
-from lakewarden.maintenance.survey.survey_looks import ROOT, keep_look, kept_look, remove_naming
+from lakewarden.maintenance.survey.survey_store import ROOT, keep_look, kept_look, remove_naming
 from lakewarden.storage.local import LocalObjects
 
 _IDS = count(1)

@@ -21,8 +21,7 @@ from lakewarden.delta.examination.kinds import KINDS
 from lakewarden.maintenance.survey import survey_store
 from lakewarden.maintenance.survey.hidden_names import HiddenNames
 from lakewarden.maintenance.survey.last_look import LastLook, SeenTable, digest_of
-from lakewarden.maintenance.survey.survey_looks import keep_look
-from lakewarden.maintenance.survey.survey_store import PlaceSums, decoded, encoded, keep, last_look, name_in
+from lakewarden.maintenance.survey.survey_store import PlaceSums, decoded, encoded, keep, keep_look, last_look, name_in
 from lakewarden.maintenance.survey.table_survey import Damage, OperationEstimate, TableSurvey
 from tests.delta.hand_written import add
 from tests.fixtures.lakes import lake_fixture, make_notes, notes
