@@ -20,14 +20,14 @@ from lakewarden.catalog.report import ScopeReport
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.commit_log.committing import Committer
 from lakewarden.delta.lifecycle.fence import fence
-from lakewarden.errors import AlreadyExists, Conflict, NotFound
+from lakewarden.errors import AlreadyExists, NotFound
 from lakewarden.maintenance.plans.rounds import forget_rounds
 from lakewarden.maintenance.plans.still_planned import check_standing, place_of
 from lakewarden.maintenance.plans.store import DoneBy
 from lakewarden.maintenance.plans.value import Plan
 from lakewarden.maintenance.procedure import AsAWhole
 from lakewarden.maintenance.request import Request
-from lakewarden.maintenance.scopes import scopes_of
+from lakewarden.maintenance.scopes import check_none_failed, scopes_of
 from lakewarden.maintenance.vacuum.sweep import note_fences
 from lakewarden.maintenance.workplace import Workplace
 from lakewarden.storage.disk import sync
@@ -160,10 +160,7 @@ def drop(warehouse: Warehouse, run: Run, name: TableName, job_id: str, lease: Le
     clock = CarriedClock.of(warehouse.clock)
     targets = _targets(warehouse, catalog, table)
     reports = run(drop_scope, [SizedWork(DropTask(target, job_id, clock), _SCOPE_COST) for target in targets])
-    failed = [report for report in reports if report.fault]
-    if failed:
-        first = f"{failed[0].scope}: {failed[0].reason}"
-        raise Conflict(f"{len(failed)} scopes of {name} could not be emptied: {first}; drop it again")
+    check_none_failed(reports, f"of {name} could not be emptied", "drop it again")
     sync({warehouse.base(storage) for storage in catalog.storages.values()})
     present.again().check()
     note_fences(warehouse, targets, job_id, table.log_id)

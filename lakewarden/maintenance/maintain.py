@@ -75,17 +75,15 @@ class TableMaintenance(ByScope, Generic[Taken]):
         """
         return
 
-    def refused(self, warehouse: Warehouse, targets: Sequence[ScopeTarget], options: Taken) -> Mapping[Scope, LakewardenError]:
+    def refused(self, run: MaintenanceRun[Taken], targets: Sequence[ScopeTarget]) -> Mapping[Scope, LakewardenError]:
         """The scopes that it must not work on, with the reason."""
         return {}
 
-    def completed(
-        self, warehouse: Warehouse, catalog: Catalog, targets: Sequence[ScopeTarget], options: Taken, now: datetime
-    ) -> Sequence[Taken]:
+    def completed(self, run: MaintenanceRun[Taken], targets: Sequence[ScopeTarget], now: datetime) -> Sequence[Taken]:
         """The options of each scope, with what the state knows of it. `now` was read before."""
-        return [options] * len(targets)
+        return [run.options] * len(targets)
 
-    def finish(self, warehouse: Warehouse, catalog: Catalog, targets: Sequence[ScopeTarget], now: datetime) -> None:
+    def finish(self, run: MaintenanceRun[Taken], targets: Sequence[ScopeTarget], now: datetime) -> None:
         """Tidies the state after a run; `now` as in `completed`."""
         return
 
@@ -214,7 +212,7 @@ def maintain_targets(run: MaintenanceRun[Taken], targets: Sequence[ScopeTarget],
     there = [target for target in targets if target.scope not in refused]
     tasks = [
         MaintainTask(target, does, options, run.dry_run, run.job_id, clock, run.lines.get(target.scope), run.plan_id, large)
-        for target, options in zip(there, does.completed(warehouse, run.catalog, there, run.options, now), strict=True)
+        for target, options in zip(there, does.completed(run, there, now), strict=True)
     ]
     done = iter(run.at.engine.run(maintain_scope, [SizedWork(task, _SCOPE_COST, task.target.on_disk) for task in tasks]))
     if spread is not None:
@@ -225,7 +223,7 @@ def maintain_targets(run: MaintenanceRun[Taken], targets: Sequence[ScopeTarget],
     sync({report.uri for report in reports if report.outcome == "done"})
     reports = _noted(run, targets, explained(warehouse, run.catalog, reports))
     if not run.dry_run:
-        does.finish(warehouse, run.catalog, targets, now)
+        does.finish(run, targets, now)
     return reports
 
 
@@ -238,7 +236,7 @@ def _refused(run: MaintenanceRun[Taken], targets: Sequence[ScopeTarget]) -> Mapp
     """The scopes that are not worked on: their storage is away, or the operation refuses them."""
     present = Presence.of(targets)
     away = {target.scope: error for target in targets if (error := present.why_not(target)) is not None}
-    return {**run.does.refused(run.at.warehouse, targets, run.options), **away}
+    return {**run.does.refused(run, targets), **away}
 
 
 def _noted(run: MaintenanceRun[Taken], targets: Sequence[ScopeTarget], reports: Sequence[ScopeReport]) -> list[ScopeReport]:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from lakewarden.base.connection import Location
 from lakewarden.base.scope import Scope, TableName
 from lakewarden.catalog.access import require
 from lakewarden.catalog.changes.engines import DISABLED, is_active, require_active
+from lakewarden.catalog.changes.objects import table_place
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.catalog.operations import Operation
 from lakewarden.catalog.report import ScopeReport
@@ -74,6 +76,18 @@ def readable_targets(
         except Corrupt as error:
             unread += [(warehouse.bare_target(catalog, table, scope.user), error) for scope in scopes]
     return found, unread
+
+
+def table_location(warehouse: Warehouse, catalog: Catalog, name: TableName, storage_id: str) -> Location:
+    """Where the table lies, or would, on that storage."""
+    storage = catalog.storages[storage_id]
+    return Location(table_place(storage, find_table(catalog, name), warehouse.base), storage.connection)
+
+
+def check_none_failed(reports: Iterable[ScopeReport], what: str, then: str) -> None:
+    """Raises Conflict: some of the scopes failed; `what` was not done, and `then` is what to do."""
+    if failed := [report for report in reports if report.fault]:
+        raise Conflict(f"{len(failed)} scopes {what}: {failed[0].scope}: {failed[0].reason}; {then}")
 
 
 def explained(warehouse: Warehouse, catalog: Catalog, reports: Sequence[ScopeReport]) -> list[ScopeReport]:

@@ -285,11 +285,18 @@ def row_facts(table: ScopeTable, schemas: tuple[TableSchema, ...], at_once: int 
     Raises:
         Corrupt, Unsupported: as `read_rows`.
     """
-    keys = schemas[-1].primary_key
-    seen = _Seen(keys, buckets)
-    parts = seen.of(_parts(table, schemas, [*keys, SEQ]))
-    repeated = _repeated(parts, keys, at_once)
-    return RowFacts(repeated, tuple(name for name in keys if name in seen.nulls), seen.newest, seen.misplaced)
+    keys, nulls, misplaced = schemas[-1].primary_key, set[str](), 0
+    newest: int | None = None
+    with SeenKeys(keys, at_once) as seen:
+        for bucket, part in _parts(table, schemas, [*keys, SEQ]):
+            if bucket is not None and keys:
+                misplaced += int((bucket_of(part, keys, buckets).to_numpy() != bucket).sum())
+            nulls |= {name for name in keys if part[name].null_count}
+            ends = (newest, pc.max(part[SEQ]).as_py())
+            newest = max((each for each in ends if each is not None), default=None)
+            if keys:
+                seen.add(part.select(keys))
+        return RowFacts(seen.repeated(), tuple(name for name in keys if name in nulls), newest, misplaced)
 
 
 def _parts(table: ScopeTable, schemas: tuple[TableSchema, ...], columns: Sequence[str]) -> Iterator[tuple[int | None, pa.Table]]:
@@ -302,31 +309,3 @@ def _parts(table: ScopeTable, schemas: tuple[TableSchema, ...], columns: Sequenc
     for each in FileGroup.of(table, table.files(), schemas, columns).singly():
         (file,) = each.files
         yield bucket_named(file.path), each.read()
-
-
-class _Seen:
-    """Collects what each part shows alone, on its way to where parts are compared."""
-
-    def __init__(self, keys: Sequence[str], buckets: int) -> None:
-        self._keys = keys
-        self._buckets = buckets
-        self.nulls: set[str] = set()
-        self.newest: int | None = None
-        self.misplaced = 0
-
-    def of(self, parts: Iterator[tuple[int | None, pa.Table]]) -> Iterator[pa.Table]:
-        for bucket, part in parts:
-            if bucket is not None and self._keys:
-                self.misplaced += int((bucket_of(part, self._keys, self._buckets).to_numpy() != bucket).sum())
-            self.nulls |= {name for name in self._keys if part[name].null_count}
-            ends = (self.newest, pc.max(part[SEQ]).as_py())
-            self.newest = max((each for each in ends if each is not None), default=None)
-            yield part.select(self._keys)
-
-
-def _repeated(parts: Iterator[pa.Table], keys: Sequence[str], at_once: int) -> int:
-    with SeenKeys(keys, at_once) as seen:
-        for part in parts:
-            if keys:
-                seen.add(part)
-        return seen.repeated()

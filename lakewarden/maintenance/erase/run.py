@@ -43,6 +43,7 @@ from lakewarden.log.logs import reader_of
 from lakewarden.maintenance.erase.other_storages import clear, places_elsewhere
 from lakewarden.maintenance.erase.verification import tables_of_users, what_to_search
 from lakewarden.maintenance.plans.store import PlanLog
+from lakewarden.maintenance.scopes import check_none_failed
 from lakewarden.maintenance.survey.survey_store import forget_user
 from lakewarden.maintenance.vacuum.sweep import note_fences
 from lakewarden.maintenance.verify.search import ErasureSearch, SearchResult, search
@@ -255,10 +256,8 @@ def _fence(warehouse: Warehouse, run: Run, scopes: Sequence[_Scope], job_id: str
             forget(scope.target, scope.watermark, absent(to_millis(warehouse.clock())))
     clock, state = CarriedClock.of(warehouse.clock), warehouse.state.uri
     tasks = [EraseTask(scope.target, scope.watermark, job_id, clock, state, mark) for scope in scopes if scope.had]
-    failed = [report for report in run(erase_scope, [SizedWork(task, _SCOPE_COST) for task in tasks]) if report.fault]
-    if failed:
-        first = f"{failed[0].scope}: {failed[0].reason}"
-        raise Conflict(f"{len(failed)} scopes could not be emptied: {first}; the user stays closed: erase again")
+    reports = run(erase_scope, [SizedWork(task, _SCOPE_COST) for task in tasks])
+    check_none_failed(reports, "could not be emptied", "the user stays closed: erase again")
 
 
 def _forget(warehouse: Warehouse, table: Table, user: str, tally: _Tally) -> None:

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from lakewarden.base.connection import Location
 from lakewarden.base.scope import Scope, TableName
 from lakewarden.catalog.access import require
 from lakewarden.catalog.changes.moving import begin_move
 from lakewarden.catalog.changes.objects import table_place
 from lakewarden.catalog.model import Catalog
 from lakewarden.catalog.report import ScopeReport
-from lakewarden.errors import Conflict, InvalidArgument, Moved
+from lakewarden.errors import InvalidArgument, Moved
 from lakewarden.maintenance.move import MoveOptions
 from lakewarden.maintenance.move.run import Mover
 from lakewarden.maintenance.plans.store import DoneBy
 from lakewarden.maintenance.plans.value import Plan
 from lakewarden.maintenance.procedure import AsAWhole
 from lakewarden.maintenance.request import Request
-from lakewarden.maintenance.scopes import named_tables, scopes_of
+from lakewarden.maintenance.scopes import check_none_failed, named_tables, scopes_of, table_location
 from lakewarden.maintenance.workplace import Workplace
 from lakewarden.storage.open import open_store
 from lakewarden.tables.presence import Presence
@@ -40,10 +39,7 @@ class MoveProcedure(AsAWhole):
     def apply(self, at: Workplace, plan: Plan) -> DoneBy:
         check_move(at.warehouse, plan)
         reports = _move(at, at.warehouse.catalog.read(), plan.request, None, lambda: check_move(at.warehouse, plan))
-        if failed := [report for report in reports if report.fault]:
-            first = f"{failed[0].scope}: {failed[0].reason}"
-            name = plan.request.tables[0]
-            raise Conflict(f"{len(failed)} scopes of {name} could not be moved: {first}; apply the plan again to continue")
+        check_none_failed(reports, f"of {plan.request.tables[0]} could not be moved", "apply the plan again to continue")
         return DoneBy("", f"{sum(report.outcome == 'done' for report in reports)} scopes were moved")
 
     def check_queued(self, at: Workplace, catalog: Catalog, request: Request) -> None:
@@ -99,7 +95,7 @@ def plan_move(warehouse: Warehouse, catalog: Catalog, name: TableName, storage_i
     """
     table = find_table(catalog, name)
     require(table, "cold tier", "moves between storages")
-    here = _place(warehouse, catalog, name, table.options.storage_id)
+    here = table_location(warehouse, catalog, name, table.options.storage_id)
     if begin_move(catalog, name, storage_id, warehouse.base).tables[name].move is None:
         return ScopeReport(Scope(name), "move", "skipped", here, f"it is on storage {storage_id!r} already")
     Presence.among(warehouse.root(catalog.storages[id_]) for id_ in (table.options.storage_id, storage_id)).check()
@@ -112,7 +108,7 @@ def plan_move(warehouse: Warehouse, catalog: Catalog, name: TableName, storage_i
         "planned",
         here,
         reason=f"{len(scopes)} scopes go to storage {storage_id!r}: {len(files)} files of {metrics['bytes']} bytes",
-        parameters={_TO: _place(warehouse, catalog, name, storage_id).uri},
+        parameters={_TO: table_location(warehouse, catalog, name, storage_id).uri},
         metrics=metrics,
     )
 
@@ -132,14 +128,9 @@ def check_move(warehouse: Warehouse, plan: Plan) -> None:
         target = "" if storage is None else table_place(storage, table, warehouse.base)
         if target != line.parameters[_TO]:
             raise Moved(f"{line.scope} was to go to {line.parameters[_TO]}, and storage {to!r} is elsewhere now")
-        here = _place(warehouse, catalog, table.name, table.options.storage_id).uri
+        here = table_location(warehouse, catalog, table.name, table.options.storage_id).uri
         # At the target already: a move that this plan began was switched before it was interrupted.
         line.check_place(table.log_id, line.uri if here == target else here)
-
-
-def _place(warehouse: Warehouse, catalog: Catalog, name: TableName, storage_id: str) -> Location:
-    storage = catalog.storages[storage_id]
-    return Location(table_place(storage, find_table(catalog, name), warehouse.base), storage.connection)
 
 
 PROCEDURE = MoveProcedure()

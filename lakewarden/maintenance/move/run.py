@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from functools import wraps
 
 from lakewarden.base.clock import CarriedClock
 from lakewarden.base.connection import Location, StorageRoot
@@ -17,7 +18,6 @@ from lakewarden.base.scope import Scope, TableName
 from lakewarden.catalog.access import require
 from lakewarden.catalog.changes.leases import held, under
 from lakewarden.catalog.changes.moving import begin_move, close_table, end_move, reopen_table, switch_table
-from lakewarden.catalog.changes.objects import table_place
 from lakewarden.catalog.model import Catalog, Lease, Table
 from lakewarden.catalog.report import ScopeReport, ScopeState
 from lakewarden.catalog.target import ScopeTarget
@@ -29,7 +29,7 @@ from lakewarden.delta.manifest import refresh_manifest
 from lakewarden.delta.replay.log_objects import LOG
 from lakewarden.delta.scope import open_scope
 from lakewarden.errors import Conflict, InUse
-from lakewarden.maintenance.scopes import scopes_of
+from lakewarden.maintenance.scopes import scopes_of, table_location
 from lakewarden.maintenance.vacuum.sweep import note_fences
 from lakewarden.storage.disk import sync
 from lakewarden.storage.objects import StoredObject
@@ -60,63 +60,55 @@ class MoveTask:
         return Committer(self.job_id, self.clock.moment, self.clock)
 
 
-def copy_scope(task: MoveTask, reach: Reach = no_faults) -> Steps[ScopeReport]:
+def _guarded(steps: Callable[[MoveTask, Reach], Steps[ScopeReport]]) -> Callable[..., Steps[ScopeReport]]:
+    @wraps(steps)
+    def part(task: MoveTask, reach: Reach = no_faults) -> Steps[ScopeReport]:
+        return guarded(task.source, "move", task.clock, steps(task, reach))
+
+    return part
+
+
+@_guarded
+def copy_scope(task: MoveTask, reach: Reach) -> Steps[ScopeReport]:
     """Copies the data files ahead, while writers continue."""
-
-    def steps() -> Steps[ScopeReport]:
-        yield from ()
-        copied = copy_data(task.source.location, task.target.location, task.by, reach)
-        return _report(task, task.target, copied=copied)
-
-    return _guarded(task, steps())
+    yield from ()
+    copied = copy_data(task.source.location, task.target.location, task.by, reach)
+    return _report(task, task.target, copied=copied)
 
 
-def move_scope(task: MoveTask, reach: Reach = no_faults) -> Steps[ScopeReport]:
+@_guarded
+def move_scope(task: MoveTask, reach: Reach) -> Steps[ScopeReport]:
     """Freezes the scope, copies what is missing at the target, and checks it there."""
-
-    def steps() -> Steps[ScopeReport]:
-        # A commit of its own: each flush came before it and is copied, or is refused and finds the table frozen
-        # (docs/decisions/0014-moving-by-freezing.md).
-        version = yield from freeze(task.source, task.token, task.by)
-        # Up to the version below the freeze, so that the new place is not frozen.
-        copied = copy_frozen(task.source, task.target.location, version, frozenset(task.copied), task.by, reach)
-        arrived = open_scope(task.target)
-        assert arrived is not None  # copy_frozen has checked
-        refresh_manifest(task.target, arrived, task.clock())
-        return _report(task, task.target, state=arrived.state(task.target.app_id), copied=copied)
-
-    return _guarded(task, steps())
+    # A commit of its own: each flush came before it and is copied, or is refused and finds the table frozen
+    # (docs/decisions/0014-moving-by-freezing.md).
+    version = yield from freeze(task.source, task.token, task.by)
+    # Up to the version below the freeze, so that the new place is not frozen.
+    copied = copy_frozen(task.source, task.target.location, version, frozenset(task.copied), task.by, reach)
+    arrived = open_scope(task.target)
+    assert arrived is not None  # copy_frozen has checked
+    refresh_manifest(task.target, arrived, task.clock())
+    return _report(task, task.target, state=arrived.state(task.target.app_id), copied=copied)
 
 
-def thaw_scope(task: MoveTask) -> Steps[ScopeReport]:
+@_guarded
+def thaw_scope(task: MoveTask, reach: Reach) -> Steps[ScopeReport]:  # noqa: ARG001  # every part's shape
     """Releases the scope at its old place."""
-
-    def steps() -> Steps[ScopeReport]:
-        return _report(task, task.source, done=(yield from thaw(task.source, task.token, task.by)))
-
-    return _guarded(task, steps())
+    return _report(task, task.source, done=(yield from thaw(task.source, task.token, task.by)))
 
 
-def leave_scope(task: MoveTask) -> Steps[ScopeReport]:
+@_guarded
+def leave_scope(task: MoveTask, reach: Reach) -> Steps[ScopeReport]:  # noqa: ARG001  # every part's shape
     """Empties the old place under a fence, which stays frozen: flushes that resume later find it."""
-
-    def steps() -> Steps[ScopeReport]:
-        table = open_scope(task.source)
-        if table is None or not is_frozen(table, task.source):  # a scope that is newer than the move
-            return _report(task, task.target, done=False)
-        if not table.is_fenced:
-            # Raises where another program has committed since the freeze: what it wrote would go with the old place.
-            frozen_version(table, task.source)
-        # The old place is not simply deleted: versions that start again would take commits of those who sleep
-        # (docs/decisions/0006-fences.md).
-        yield from fence(task.source, task.by)
-        return _report(task, task.target)
-
-    return _guarded(task, steps())
-
-
-def _guarded(task: MoveTask, steps: Steps[ScopeReport]) -> Steps[ScopeReport]:
-    return guarded(task.source, "move", task.clock, steps)
+    table = open_scope(task.source)
+    if table is None or not is_frozen(table, task.source):  # a scope that is newer than the move
+        return _report(task, task.target, done=False)
+    if not table.is_fenced:
+        # Raises where another program has committed since the freeze: what it wrote would go with the old place.
+        frozen_version(table, task.source)
+    # The old place is not simply deleted: versions that start again would take commits of those who sleep
+    # (docs/decisions/0006-fences.md).
+    yield from fence(task.source, task.by)
+    return _report(task, task.target)
 
 
 def _report(
@@ -346,9 +338,7 @@ class Mover:
         return [found for found in open_store(place).list("") if not found.key.startswith(own)]
 
     def _place(self, storage_id: str) -> Location:
-        catalog = self.warehouse.catalog.read()
-        storage = catalog.storages[storage_id]
-        return Location(table_place(storage, find_table(catalog, self.name), self.warehouse.base), storage.connection)
+        return table_location(self.warehouse, self.warehouse.catalog.read(), self.name, storage_id)
 
     def _check_unused(self) -> None:
         """Checks after the move was recorded: a reader or erasure that begins later sees it, and waits.

@@ -17,7 +17,7 @@ from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.timeline import VACUUM_END
 from lakewarden.errors import FailedCheck, LakewardenError
 from lakewarden.maintenance.flush.run import forget_expired
-from lakewarden.maintenance.maintain import TableMaintenance
+from lakewarden.maintenance.maintain import MaintenanceRun, TableMaintenance
 from lakewarden.maintenance.plans.rounds import Round
 from lakewarden.maintenance.plans.store import PlanLog
 from lakewarden.maintenance.request import Request
@@ -71,18 +71,16 @@ class VacuumProcedure(TableMaintenance[VacuumOptions]):
     def check(self, options: VacuumOptions, subject: Scope | TableName, schema: TableSchema, retention_hours: float) -> None:
         retention(options, subject, retention_hours)
 
-    def refused(
-        self, warehouse: Warehouse, targets: Sequence[ScopeTarget], options: VacuumOptions
-    ) -> Mapping[Scope, LakewardenError]:
+    def refused(self, run: MaintenanceRun[VacuumOptions], targets: Sequence[ScopeTarget]) -> Mapping[Scope, LakewardenError]:
         """Those that failed a check."""
-        return {} if options.ignore_checks else blocked_scopes(warehouse, targets)
+        return {} if run.options.ignore_checks else blocked_scopes(run.at.warehouse, targets)
 
     def completed(
-        self, warehouse: Warehouse, catalog: Catalog, targets: Sequence[ScopeTarget], options: VacuumOptions, now: datetime
+        self, run: MaintenanceRun[VacuumOptions], targets: Sequence[ScopeTarget], now: datetime
     ) -> Sequence[VacuumOptions]:
         """With what tags name, readers pin, and hot rows refer to. Versions pinned since `now` are inside the retention."""
-        names = {target.scope.table for target in targets}
-        tables = {name: find_table(catalog, name) for name in names}
+        warehouse, options = run.at.warehouse, run.options
+        tables = {name: find_table(run.catalog, name) for name in {target.scope.table for target in targets}}
         tagged = {name: tagged_versions(warehouse.state, table.id) for name, table in tables.items()}
         pinned = {name: pins.pinned_versions(warehouse.state, table.id, now) for name, table in tables.items()}
         hot = {name: hot_files(warehouse.log(table), table) for name, table in tables.items()}
@@ -95,9 +93,9 @@ class VacuumProcedure(TableMaintenance[VacuumOptions]):
             for target in targets
         ]
 
-    def finish(self, warehouse: Warehouse, catalog: Catalog, targets: Sequence[ScopeTarget], now: datetime) -> None:
+    def finish(self, run: MaintenanceRun[VacuumOptions], targets: Sequence[ScopeTarget], now: datetime) -> None:
         for name in {target.scope.table for target in targets}:
-            pins.forget_expired(warehouse.state, find_table(catalog, name).id, now)
+            pins.forget_expired(run.at.warehouse.state, find_table(run.catalog, name).id, now)
 
     def need(self, warehouse: Warehouse, table: Table, options: VacuumOptions) -> OldRemains:
         return to_vacuum(warehouse, table, options)
