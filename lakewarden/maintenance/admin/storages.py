@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import Any
 from urllib.parse import urlsplit
 
 from lakewarden.base.connection import Connection, Location
@@ -47,25 +48,13 @@ class StorageChange:
         """Raises:
         NotFound, InvalidArgument, InUse: the storage does not exist, or cannot be changed this way.
         """
-        return changes.alter_storage(
-            catalog,
-            storage_id,
-            user_template=self.user_template,
-            shared_template=self.shared_template,
-            name=self.name,
-            description=self.description,
-            connection=self._connection,
-        )
+        given: dict[str, Any] = {name: value for name, value in vars(self).items() if value is not None}
+        reached = {name: given.pop(name) for name in vars(Connection()) if name in given}
 
-    def _connection(self, storage: Storage) -> Connection:
-        before = storage.connection
-        after = Connection(
-            endpoint=before.endpoint if self.endpoint is None else self.endpoint,
-            region=before.region if self.region is None else self.region,
-            path_style=before.path_style if self.path_style is None else self.path_style,
-            credentials=before.credentials if self.credentials is None else self.credentials,
-        )
-        return check_connection(storage.id, storage.type, after)
+        def connection(storage: Storage) -> Connection:
+            return check_connection(storage.id, storage.type, replace(storage.connection, **reached))
+
+        return changes.alter_storage(catalog, storage_id, connection=connection, **given)
 
 
 @dataclass(frozen=True)

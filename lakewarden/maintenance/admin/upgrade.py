@@ -46,14 +46,6 @@ class UpgradedStorage:
     format: int = NEWEST_FORMAT
 
 
-@dataclass(frozen=True)
-class _Found:
-    """A scope's table as it is now; None where none exists and none has to."""
-
-    target: ScopeTarget
-    known: KnownState | None
-
-
 def upgrade(warehouse: Warehouse) -> list[UpgradedStorage]:
     """Brings the warehouse to the newest format, and its catalog's settings to those of this process, where it has none. In one
     that has the format, no scope is opened. Processes that have it open reopen it.
@@ -76,8 +68,8 @@ def upgrade(warehouse: Warehouse) -> list[UpgradedStorage]:
         _identify(warehouse, storage)
     newest = replace(warehouse, format=NEWEST_FORMAT, logs=Logs(warehouse.state))
     catalog = newest.catalog.change(lambda catalog: take_over(catalog, warehouse.settings))
-    found = [one for one in _look_at(newest, catalog) if one.known is not None]
-    raise_floors([FloorNote(one.target, one.known) for one in found if one.known is not None]).check()
+    found = _look_at(newest, catalog)
+    raise_floors(found).check()
     _write_format(warehouse.state, Identity(NEWEST_FORMAT, warehouse.id))
     return [_report(newest, storage, found) for storage in catalog.storages.values()]
 
@@ -95,33 +87,33 @@ def _check_storage(warehouse: Warehouse, storage: Storage) -> None:
         )
 
 
-def _look_at(warehouse: Warehouse, catalog: Catalog) -> list[_Found]:
-    """Every registered scope's table.
+def _look_at(warehouse: Warehouse, catalog: Catalog) -> list[FloorNote]:
+    """Every registered scope's table as it is now, where one exists.
 
     Raises:
         Corrupt: one is missing or unreadable.
     """
-    found: list[_Found] = []
+    found: list[FloorNote] = []
     for table in cold_tables(catalog):
         view = warehouse.log(table).view(())
         targets = [warehouse.target_of(catalog, table, scope.user) for scope in scopes_of(warehouse, table, None)]
         flushed = table.type != "SHARED" or view.settled  # the scope of a SHARED table is never registered
-        found += at_once(partial(_look, flushed=flushed), targets)
+        found += [one for one in at_once(partial(_look, flushed=flushed), targets) if one is not None]
     return found
 
 
-def _look(target: ScopeTarget, *, flushed: bool) -> _Found:
+def _look(target: ScopeTarget, *, flushed: bool) -> FloorNote | None:
     table = ScopeTable.open(target.location)
     if table is not None:
         state = table.state(target.app_id)
         version = frozen_version(table, target) if is_frozen(table, target) else table.version  # a move goes no further
-        return _Found(target, KnownState(version, state.last_seq, state.rows, state.last_seq))
+        return FloorNote(target, KnownState(version, state.last_seq, state.rows, state.last_seq))
     if flushed:
         raise Corrupt(
             f"{target.scope} has no table at {target.uri}: if its first flush was cut off, flush it; if its storage is not"
             " mounted, or its table was lost, put it back; if it is not needed, erase or drop it. Then upgrade again"
         )
-    return _Found(target, None)
+    return None
 
 
 def _identify(warehouse: Warehouse, storage: Storage) -> None:
@@ -144,6 +136,6 @@ def _noted(warehouse: Warehouse, catalog: Catalog, storage: Storage) -> Upgraded
     return UpgradedStorage(storage.id, root.location.uri, root.identity, scopes)
 
 
-def _report(warehouse: Warehouse, storage: Storage, found: Sequence[_Found]) -> UpgradedStorage:
+def _report(warehouse: Warehouse, storage: Storage, found: Sequence[FloorNote]) -> UpgradedStorage:
     root = warehouse.root(storage)
     return UpgradedStorage(storage.id, root.location.uri, root.identity, sum(one.target.root == root for one in found))

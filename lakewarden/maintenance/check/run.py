@@ -52,7 +52,7 @@ def _as_finding(table: Table, scope: Scope, error: Corrupt) -> Finding:
         f"{error.message}; no flush can take its rows until the object is put back whole, as from a backup;"
         f" `lakewarden repair {table.name}` goes on without them"
     )
-    return Finding(str(scope), PENDING_ROWS, False, error.code, message)
+    return Finding.of(scope, PENDING_ROWS, message, error.code)
 
 
 def with_pending(warehouse: Warehouse, target: ScopeTarget, one: CheckedScope) -> CheckedScope:
@@ -70,7 +70,7 @@ def with_pending(warehouse: Warehouse, target: ScopeTarget, one: CheckedScope) -
         )
     except LakewardenError:  # the finding on the log, or the table, says it
         return one
-    found = Finding(str(target.scope), "pending_rows_keep_rules", not wrong, Unsupported.code if wrong else "", wrong)
+    found = Finding.of(target.scope, "pending_rows_keep_rules", wrong, Unsupported.code)
     return replace(one, findings=(*one.findings, found))
 
 
@@ -173,7 +173,7 @@ def _recorded(
     try:
         warehouse.failed_checks.record(table.id, results)
     except (StorageUnavailable, StorageRefused) as error:
-        return [Finding(str(table.name), "recorded", False, error.code, error.message)]
+        return [Finding.of(table.name, "recorded", error)]
     return []
 
 
@@ -206,11 +206,9 @@ def check_log(warehouse: Warehouse, table: Table) -> Finding:
     try:
         faults = warehouse.log(table).faults()
     except LakewardenError as error:
-        return Finding(str(table.name), "log", False, error.code, error.message)
-    if not faults:
-        return Finding(str(table.name), "log", True)
-    message = f"of its write log, {faults.summary}; `lakewarden repair {table.name}` goes on without them"
-    return Finding(str(table.name), "log", False, Corrupt.code, message)
+        return Finding.of(table.name, "log", error)
+    wrong = f"of its write log, {faults.summary}; `lakewarden repair {table.name}` goes on without them" if faults else ""
+    return Finding.of(table.name, "log", wrong)
 
 
 def check_ledger(warehouse: Warehouse, catalog: Catalog, pipeline: Pipeline) -> Finding:
@@ -220,11 +218,10 @@ def check_ledger(warehouse: Warehouse, catalog: Catalog, pipeline: Pipeline) -> 
         ledger = Ledger(warehouse.state, pipeline.id)
         faults = faults_of(ledger, memories_of(warehouse, catalog, pipeline).landed, ledger.cut_off())
     except LakewardenError as error:
-        return Finding(name, "ledger", False, error.code, error.message)
-    if not faults:
-        return Finding(name, "ledger", True)
-    message = f"of its ledger: {faults.summary}; `lakewarden repair {name}` goes on without"
-    return Finding(name, "ledger", False, Corrupt.code, message)
+        return Finding.of(name, "ledger", error)
+    return Finding.of(
+        name, "ledger", f"of its ledger: {faults.summary}; `lakewarden repair {name}` goes on without" if faults else ""
+    )
 
 
 def unreadable_floor(warehouse: Warehouse, catalog: Catalog, table: Table, *, quick: bool) -> Finding | None:
@@ -236,7 +233,7 @@ def unreadable_floor(warehouse: Warehouse, catalog: Catalog, table: Table, *, qu
         try:
             floor_at(place).scan() if quick else floor_at(place).look()
         except Corrupt as error:
-            return Finding(str(table.name), "floor", False, error.code, error.message)
+            return Finding.of(table.name, "floor", error)
         except (StorageUnavailable, StorageRefused):
             continue  # the storage's own finding reports it
     return None
@@ -250,7 +247,7 @@ def list_finding(warehouse: Warehouse, catalog: Catalog, table: Table) -> Findin
         fault = surveyed(warehouse, catalog, table, lambda survey: list_fault(survey, totals_of(survey)), keeps=False)
     except Corrupt as error:
         fault = error
-    return None if fault is None else Finding(str(table.name), "scopes", False, fault.code, fault.message)
+    return None if fault is None else Finding.of(table.name, "scopes", fault)
 
 
 def standings_of(tasks: Iterable[CheckTask]) -> dict[LogStanding, str]:
@@ -272,6 +269,4 @@ def own_standing(warehouse: Warehouse, catalog: Catalog, table: Table, log_end: 
 def check_floors(warehouse: Warehouse, standings: Mapping[LogStanding, str]) -> list[Finding]:
     """Whether each table's log, and each storage with its scopes, is as new as the other records."""
     faults = floor_faults(warehouse.state, standings)
-    wrong = {standing: (fault.code, fault.message) for standing, fault in faults.items()}
-    passed = ("", "")
-    return [Finding(name, "floor", at not in faults, *wrong.get(at, passed)) for at, name in standings.items()]
+    return [Finding.of(name, "floor", faults.get(at)) for at, name in standings.items()]

@@ -71,6 +71,13 @@ class Finding:
     code: str = ""
     message: str = ""
 
+    @classmethod
+    def of(cls, subject: object, check: str, wrong: str | LakewardenError | None, code: str = Corrupt.code) -> Finding:
+        """What is wrong, if anything is; an error has a code of its own."""
+        if isinstance(wrong, LakewardenError):
+            return cls(str(subject), check, False, wrong.code, wrong.message)
+        return cls(str(subject), check, not wrong, code if wrong else "", wrong or "")
+
 
 @dataclass(frozen=True)
 class CheckedScope:
@@ -109,15 +116,14 @@ def check_scope(task: CheckTask) -> CheckedScope:
     try:
         table = open_place(task.target)
         if table is not None and (wrong := _another(table, task.target)):
-            return CheckedScope((Finding(subject, "scope", False, "CORRUPT", wrong),))
+            return CheckedScope((Finding.of(subject, "scope", wrong),))
         table, lost = what_is_lost(table, task.target)
-        known = Finding(subject, "known", not lost, "CORRUPT" if lost else "", lost)
+        known = Finding.of(subject, "known", lost)
         if table is None:
-            torn = _damage(task)
-            damage = Finding(subject, "damage", not torn, "CORRUPT" if torn else "", torn)
+            damage = Finding.of(subject, "damage", _damage(task))
             return CheckedScope((known, damage, *([] if lost else [Finding(subject, "readable", True)])))
         looked = [("scope", ""), ("damage", _damage(task)), *_look(task, table)]
-        findings = [Finding(subject, name, not wrong, _code(name) if wrong else "", wrong) for name, wrong in looked]
+        findings = [Finding.of(subject, name, wrong, _code(name)) for name, wrong in looked]
         if task.asks_delta_rs:
             findings.append(_second(subject, task.target, table))
         orphaned = Finding(subject, "orphans", True, message=_orphans(task, table))
@@ -130,7 +136,7 @@ def check_scope(task: CheckTask) -> CheckedScope:
 def _second(subject: str, target: ScopeTarget, table: ScopeTable) -> Finding:
     found = second_opinion(table.log_state, target.app_id)
     if found.differs:
-        return Finding(subject, SECOND_OPINION, False, Corrupt.code, "; ".join(found.differs))
+        return Finding.of(subject, SECOND_OPINION, "; ".join(found.differs))
     return Finding(subject, SECOND_OPINION, True, message=f"delta-rs has none: {found.withheld}" if found.withheld else "")
 
 

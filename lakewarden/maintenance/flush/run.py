@@ -96,7 +96,8 @@ def flush_scopes(
     planned, held = _tasks(warehouse, catalog, due, job)
     present, refused = _refused(warehouse, planned)
     tasks = [task for task in planned if task.target.scope not in refused]
-    held += _failed(planned, refused, warehouse.clock())
+    now = warehouse.clock()
+    held += [failed_report(one.target, "flush", refused[one.target.scope], now) for one in planned if one.target.scope in refused]
     small = run(
         partial(flush_scope, reach=reach),
         [SizedWork(task, task.pending.bytes + _SCOPE_COST, task.target.on_disk) for task in tasks],
@@ -249,11 +250,6 @@ def _refused(warehouse: Warehouse, tasks: Sequence[FlushTask]) -> tuple[Presence
     present = Presence.of((task.target for task in tasks), proven=shown(standings.values()))
     older = {scope: faults[standing] for scope, standing in standings.items() if standing in faults}
     return present, older | {task.target.scope: error for task in tasks if (error := present.why_not(task.target)) is not None}
-
-
-def _failed(tasks: Sequence[FlushTask], refused: Mapping[Scope, LakewardenError], now: datetime) -> list[ScopeReport]:
-    found = ((task.target, refused.get(task.target.scope)) for task in tasks)
-    return [failed_report(target, "flush", error, now) for target, error in found if error is not None]
 
 
 def _noted(tasks: Sequence[FlushTask], reports: Sequence[ScopeReport], now: datetime) -> list[ScopeReport]:

@@ -16,6 +16,7 @@ from lakewarden.base.connection import Location
 from lakewarden.base.threads import at_once
 from lakewarden.maintenance.verify import formats
 from lakewarden.maintenance.verify.contents import (
+    Whose,
     match,
     named_in_data,
     named_in_plan,
@@ -138,9 +139,9 @@ def _places(wanted: ErasureSearch) -> Iterator[ListedObject]:
         yield from everything(place)
 
 
-def _below(table: Suspect, found: ListedObject) -> bool:
+def _whose(table: Suspect, found: ListedObject) -> Whose | None:
     key = found.uri.removeprefix(f"{table.base}/")
-    return key != found.uri and match(table.template, table.namespace, table.name, key) is not None
+    return None if key == found.uri else match(table.template, table.namespace, table.name, key)
 
 
 class _Look:
@@ -198,12 +199,8 @@ class _Look:
             self._report(found, "an incomplete upload at a place of the user's")
 
     def _in_users_scope(self, found: ListedObject) -> bool:
-        for suspect in self._wanted.suspects:
-            key = found.uri.removeprefix(f"{suspect.base}/")
-            whose = None if key == found.uri else match(suspect.template, suspect.namespace, suspect.name, key)
-            if whose is not None and stands_for(whose.user, self._wanted.user):
-                return True
-        return False
+        theirs = (_whose(suspect, found) for suspect in self._wanted.suspects)
+        return any(stands_for(whose.user, self._wanted.user) for whose in theirs if whose is not None)
 
     def _at_state(self, found: ListedObject, key: str) -> None:
         room, _, rest = key.partition("/")
@@ -259,13 +256,13 @@ class _Look:
             folders = None if key == found.uri else within(suspect.template, suspect.namespace, suspect.name, key)
             if folders is None:
                 continue
-            whose = match(suspect.template, suspect.namespace, suspect.name, key)
+            whose = _whose(suspect, found)
             if whose is not None and stands_for(whose.user, user):
                 return self._in_scope(found, whose.rest), True, True
             if any(stands_for(folder, user) for folder in folders if folder not in _INSIDE):
                 return "its path names the user", True, True
             return "", whose is not None, True
-        return "", any(_below(other, found) for other in self._wanted.others), False
+        return "", any(_whose(other, found) for other in self._wanted.others), False
 
     def _in_scope(self, found: ListedObject, rest: str) -> str | None:
         """The user's own scope may hold only a fence: a Delta log with no live file."""
