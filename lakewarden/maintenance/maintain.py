@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import ClassVar, Generic, TypeVar
 
-from lakewarden.base.clock import CarriedClock, Clock, random_id
+from lakewarden.base.clock import CarriedClock, random_id
 from lakewarden.base.scope import Scope, TableName
 from lakewarden.catalog.model import Catalog, Table, TableSchema
 from lakewarden.catalog.operations import Operation
@@ -56,11 +56,11 @@ class TableMaintenance(ByScope, Generic[Taken]):
     """Whether a commit of it may follow the freeze of a move: its version then stays at the old place."""
 
     @abstractmethod
-    def plan(self, target: ScopeTarget, options: Taken, *, clock: Clock) -> ScopeWork:
-        """Plans the work on a scope."""
+    def plan(self, target: ScopeTarget, options: Taken, *, now: datetime) -> ScopeWork:
+        """Plans the work on a scope. `now` was read before the first look, as at pins and at what rows in the log refer to."""
 
     @abstractmethod
-    def replan(self, target: ScopeTarget, options: Taken, planned: ScopePlan, plan_id: str, *, clock: Clock) -> ScopeWork:
+    def replan(self, target: ScopeTarget, options: Taken, planned: ScopePlan, plan_id: str, *, now: datetime) -> ScopeWork:
         """The planned work, on the table as it is now.
 
         Raises:
@@ -189,10 +189,6 @@ class MaintainTask(Generic[Taken]):
     spread: Run | None = None
     """Where it is spread then; a task that has it is not sent away."""
 
-    def looked(self) -> datetime:
-        """When pins and file references were read."""
-        return self.clock.moment
-
 
 def maintain_targets(run: MaintenanceRun[Taken], targets: Sequence[ScopeTarget], spread: Run | None = None) -> list[ScopeReport]:
     """Plans or runs the operation on these scopes, or applies the lines of a plan, which has all of them; durable on a local disk
@@ -264,8 +260,8 @@ def maintain_scope(task: MaintainTask[Taken]) -> Steps[ScopeReport]:
     begin_scope(task.target)
     try:
         if task.planned is not None:
-            return (yield from _apply(task, task.planned, task.looked))
-        plan = task.does.plan(task.target, task.options, clock=task.looked)
+            return (yield from _apply(task, task.planned))
+        plan = task.does.plan(task.target, task.options, now=task.clock.moment)
         return plan.report() if task.dry_run else (yield from _run(task, plan))
     except Exception as error:  # noqa: BLE001  # as in `guarded`
         return fault_report(task.target, task.does.operation, error, task.clock())
@@ -281,14 +277,14 @@ def _run(task: MaintainTask[Taken], plan: ScopeWork) -> Steps[ScopeReport]:
     return (yield from plan.run(job_id=task.job_id, clock=task.clock, new_id=random_id))
 
 
-def _apply(task: MaintainTask[Taken], planned: ScopePlan, clock: Clock) -> Steps[ScopeReport]:
+def _apply(task: MaintainTask[Taken], planned: ScopePlan) -> Steps[ScopeReport]:
     """Applies the plan to the scope; where that is already done, reports what was done.
 
     Raises:
         Moved: what the plan depends on has changed; nothing was done.
     """
     try:
-        plan = task.does.replan(task.target, task.options, planned, task.plan_id, clock=clock)
+        plan = task.does.replan(task.target, task.options, planned, task.plan_id, now=task.clock.moment)
         if task.dry_run:
             return plan.report()
         named = replace(plan, parameters={**plan.parameters, PLAN: task.plan_id})

@@ -68,12 +68,12 @@ def ruled(scope: ScopeTarget, tail: TailRule = SMALL_RUNS) -> ScopeTarget:
 
 
 def compact(scope: ScopeTarget, tail: TailRule = SMALL_RUNS, reach: Reach = no_faults) -> ScopeReport:
-    plan = plan_compact(ruled(scope, tail), CompactOptions(), clock=later())
+    plan = plan_compact(ruled(scope, tail), CompactOptions(), now=later()())
     return alone(plan.run(job_id="CO-1", clock=later(), new_id=random_id, reach=reach))
 
 
 def optimize(scope: ScopeTarget, *zorder: str, reach: Reach = no_faults) -> ScopeReport:
-    plan = plan_optimize(scope, OptimizeOptions(zorder=zorder), clock=later())
+    plan = plan_optimize(scope, OptimizeOptions(zorder=zorder), now=later()())
     return alone(plan.run(job_id="OP-1", clock=later(), new_id=random_id, reach=reach))
 
 
@@ -88,14 +88,14 @@ def vacuum(
 ) -> ScopeReport:
     """A vacuum that is run so many days from now."""
     options = VacuumOptions(hours, force=hours is not None, keep_versions=keep)
-    plan = plan_vacuum(scope, options, clock=later(days))
+    plan = plan_vacuum(scope, options, now=later(days)())
     return alone(plan.run(job_id=job_id, clock=later(days), new_id=random_id, reach=reach))
 
 
 def restore(
     scope: ScopeTarget, version: int | None = None, timestamp: datetime | None = None, reach: Reach = no_faults
 ) -> ScopeReport:
-    plan = plan_restore(scope, RestoreOptions(version, timestamp), clock=later())
+    plan = plan_restore(scope, RestoreOptions(version, timestamp), now=later()())
     return alone(plan.run(job_id="RS-1", clock=later(), new_id=random_id, reach=reach))
 
 

@@ -189,7 +189,7 @@ def test_a_restore_before_the_columns_came_writes_no_file(tmp_path: Path) -> Non
     batches(target(tmp_path / "t"), 3)
     scope = target(tmp_path / "t", PEOPLE, WIDER)
     before = data_files(scope)
-    plan = plan_restore(scope, RestoreOptions(version=1), clock=later())
+    plan = plan_restore(scope, RestoreOptions(version=1), now=later()())
     assert (len(plan.adds), len(plan.removes)) == (0, 1)
     restore(scope, 1)
     assert (paths(scope), data_files(scope)) == (paths(scope, 1), before)

@@ -69,11 +69,11 @@ class World:
         self.rows = {key: name for key, name in (self.rows | upserts).items() if key not in gone}
 
     def optimize(self, *zorder: str) -> None:
-        plan = plan_optimize(self.scope, OptimizeOptions(zorder), clock=self.clock)
+        plan = plan_optimize(self.scope, OptimizeOptions(zorder), now=self.clock())
         alone(plan.run(job_id="OP-1", clock=self.clock, new_id=random_id))
 
     def vacuum(self) -> None:
-        plan = plan_vacuum(self.scope, VacuumOptions(), clock=self.clock)
+        plan = plan_vacuum(self.scope, VacuumOptions(), now=self.clock())
         before = _everything(self.path)
         report = alone(plan.run(job_id=f"VA-{random_id()}", clock=self.clock, new_id=random_id))
         assert before - _everything(self.path) == set(report.files) == set(plan.report().files)
@@ -95,7 +95,7 @@ class World:
         self.rows = dict(self.versions[self._current_at(moment)])
 
     def _restored(self, options: RestoreOptions) -> ScopeReport:
-        plan = plan_restore(self.scope, options, clock=self.clock)
+        plan = plan_restore(self.scope, options, now=self.clock())
         return alone(plan.run(job_id="RS-1", clock=self.clock, new_id=random_id))
 
     def _current_at(self, moment: datetime) -> int:

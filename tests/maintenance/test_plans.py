@@ -344,7 +344,7 @@ def test_a_vacuum_that_died_between_its_marks_is_ended(lake: Lakehouse) -> None:
     plan = lake.plan("vacuum", NOTES, user="ann", retain_hours=0, force=True)
     (line,) = plan.scopes
     target, options = lake.warehouse.target(lake.warehouse.catalog.read(), line.scope), VacuumOptions(0, force=True)
-    again = replan_vacuum(target, options, line, plan.plan_id, clock=lake.warehouse.clock)
+    again = replan_vacuum(target, options, line, plan.plan_id, now=lake.warehouse.clock())
     again = replace(again, parameters={**again.parameters, PLAN: plan.plan_id})
     with pytest.raises(Died):
         alone(again.run(job_id="VA-1", clock=later(), new_id=random_id, reach=dies("during-deletes")))

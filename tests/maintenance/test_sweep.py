@@ -92,17 +92,17 @@ def _target(lake: Lakehouse) -> ScopeTarget:
 
 
 def _compacting(target: ScopeTarget, clock: Clock) -> Callable[[Reach], object]:
-    plan = plan_compact(ruled(target), CompactOptions(), clock=clock)
+    plan = plan_compact(ruled(target), CompactOptions(), now=clock())
     return lambda reach: alone(plan.run(job_id="CO-1", clock=clock, new_id=random_id, reach=reach))
 
 
 def _optimizing(target: ScopeTarget, clock: Clock) -> Callable[[Reach], object]:
-    plan = plan_optimize(target, OptimizeOptions(zorder=("id",)), clock=clock)
+    plan = plan_optimize(target, OptimizeOptions(zorder=("id",)), now=clock())
     return lambda reach: alone(plan.run(job_id="OP-1", clock=clock, new_id=random_id, reach=reach))
 
 
 def _restoring(target: ScopeTarget, clock: Clock) -> Callable[[Reach], object]:
-    plan = plan_restore(target, RestoreOptions(version=1), clock=clock)
+    plan = plan_restore(target, RestoreOptions(version=1), now=clock())
     return lambda reach: alone(plan.run(job_id="RS-1", clock=clock, new_id=random_id, reach=reach))
 
 
@@ -110,7 +110,7 @@ def _vacuuming(target: ScopeTarget, clock: Clock) -> Callable[[Reach], object]:
     """Of a first commit, too, as of a table that is a month old: the new start has one of the same name."""
     _compacting(target, clock)(no_faults)
     clock.ahead = timedelta(hours=1)
-    plan = plan_vacuum(target, VacuumOptions(retain_hours=0, force=True), clock=clock)
+    plan = plan_vacuum(target, VacuumOptions(retain_hours=0, force=True), now=clock())
     assert plan.data_files
     plan = replace(plan, log_files=(f"_delta_log/{0:020d}.json",))
     return lambda reach: alone(plan.run(job_id="VA-1", clock=clock, new_id=random_id, reach=reach))

@@ -145,7 +145,7 @@ def test_nothing_to_do_makes_no_commit(tmp_path: Path) -> None:
 
 def test_the_dry_run_lists_exactly_what_a_run_removes(tmp_path: Path) -> None:
     scope = _compacted(tmp_path / "t")
-    plan = plan_vacuum(scope, VacuumOptions(), clock=later(8))
+    plan = plan_vacuum(scope, VacuumOptions(), now=later(8)())
     listed = plan.report()
     assert (listed.outcome, len(data_files(scope))) == ("planned", 4)
     before = data_files(scope)
@@ -168,7 +168,7 @@ def test_the_dry_run_lists_exactly_what_a_run_removes(tmp_path: Path) -> None:
 def test_a_short_retention_has_to_be_forced(tmp_path: Path, table_hours: int, options: VacuumOptions, words: str) -> None:
     scope = _with_retention(_compacted(tmp_path / "t"), table_hours)
     with pytest.raises(InvalidArgument, match=words):
-        plan_vacuum(scope, options, clock=later(30))
+        plan_vacuum(scope, options, now=later(30)())
     assert len(data_files(scope)) == 4
 
 
@@ -370,7 +370,7 @@ def test_files_that_a_restore_brought_back_stay(tmp_path: Path) -> None:
 
 def test_a_restore_meanwhile_wins(tmp_path: Path) -> None:
     scope = _compacted(tmp_path / "t")
-    plan = plan_vacuum(scope, VacuumOptions(), clock=later(8))
+    plan = plan_vacuum(scope, VacuumOptions(), now=later(8)())
     restore(scope, 1)
     with pytest.raises(Conflict, match="planned at version 3, and there is version 4 now"):
         alone(plan.run(job_id="VA-1", clock=later(8), new_id=random_id))
@@ -379,7 +379,7 @@ def test_a_restore_meanwhile_wins(tmp_path: Path) -> None:
 
 def test_a_restore_that_was_planned_before_the_horizon_is_refused(tmp_path: Path) -> None:
     scope = _compacted(tmp_path / "t")
-    plan = plan_restore(scope, RestoreOptions(version=1), clock=later())
+    plan = plan_restore(scope, RestoreOptions(version=1), now=later()())
     meanwhile = then("after-read", lambda: vacuum(scope, 8))
     with pytest.raises(Conflict):
         alone(plan.run(job_id="RS-1", clock=later(), new_id=random_id, reach=meanwhile))
@@ -424,7 +424,7 @@ def test_old_log_entries_go_once_a_checkpoint_stands_for_them(tmp_path: Path) ->
     for number in range(25):
         flush(scope, people(1, name=f"v{number}-"), first_seq=number)
     assert vacuum(scope, 29).metrics["log_files_deleted"] == 0
-    planned = [int(Path(key).name[:20]) for key in plan_vacuum(scope, VacuumOptions(), clock=later(31)).log_files]
+    planned = [int(Path(key).name[:20]) for key in plan_vacuum(scope, VacuumOptions(), now=later(31)()).log_files]
     assert planned == sorted(planned), "what is left has no gap, wherever it stops"
     report = vacuum(scope, 31)
     log = sorted(path.name for path in (tmp_path / "t" / "_delta_log").glob("*.json"))

@@ -10,7 +10,6 @@ from itertools import chain, takewhile
 
 import pyarrow as pa
 
-from lakewarden.base.clock import Clock
 from lakewarden.base.faults import Reach
 from lakewarden.base.quantities import in_units
 from lakewarden.base.scope import Scope, TableName
@@ -59,14 +58,13 @@ class CompactWork(PartitionWork):
         return "" if stays else "the tail moved: a newer file was flushed meanwhile"
 
 
-def plan_compact(target: ScopeTarget, options: CompactOptions, *, clock: Clock) -> CompactWork:
+def plan_compact(target: ScopeTarget, options: CompactOptions, *, now: datetime) -> CompactWork:
     """Selects the tail.
 
     Raises:
         InvalidArgument: `where` is not about partitions.
         Unsupported: another writer changed the table's columns, or left deletion vectors or partitions.
     """
-    now = clock()
     table = open_scope(target)
     if table is None:
         return CompactWork(target=target, planned_at=now, nothing="nothing was flushed yet")
@@ -167,14 +165,13 @@ class Compact(TableMaintenance[CompactOptions]):
     plan = staticmethod(plan_compact)
 
     def replan(
-        self, target: ScopeTarget, options: CompactOptions, planned: ScopePlan, plan_id: str, *, clock: Clock
+        self, target: ScopeTarget, options: CompactOptions, planned: ScopePlan, plan_id: str, *, now: datetime
     ) -> CompactWork:
         """Plans again with exactly these files, on the table as it is now.
 
         Raises:
             Moved: one of them is no longer live.
         """
-        now = clock()
         table = planned_table(target, planned)
         runs = tuple(by_place(live_inputs(table, planned)[::-1]).values())
         return _plan(target, table, runs, now, parameters=planned.parameters, where=options.where or "")

@@ -80,7 +80,7 @@ class OptimizeWork(PartitionWork):
         return replace(super().done(state, metrics, files, at), reason=self.summary)
 
 
-def plan_optimize(target: ScopeTarget, options: OptimizeOptions, *, clock: Clock) -> OptimizeWork:
+def plan_optimize(target: ScopeTarget, options: OptimizeOptions, *, now: datetime) -> OptimizeWork:
     """Chooses the files by the rule of tables/upkeep_files.py, or all of them for a Z-order.
 
     Raises:
@@ -94,7 +94,6 @@ def plan_optimize(target: ScopeTarget, options: OptimizeOptions, *, clock: Clock
     parameters = {TARGET: str(target.target_file_size), MIN_GAIN: str(min_gain), RATIO: str(ratio)}
     if options.zorder:
         parameters[ZORDER] = ",".join(options.zorder)
-    now = clock()
     table = open_scope(target)
     if table is None:
         return OptimizeWork(target=target, planned_at=now, parameters=parameters, nothing="nothing was flushed yet")
@@ -174,7 +173,7 @@ class OptimizeProcedure(TableMaintenance[OptimizeOptions]):
     plan = staticmethod(plan_optimize)
 
     def replan(
-        self, target: ScopeTarget, options: OptimizeOptions, planned: ScopePlan, plan_id: str, *, clock: Clock
+        self, target: ScopeTarget, options: OptimizeOptions, planned: ScopePlan, plan_id: str, *, now: datetime
     ) -> OptimizeWork:
         """Plans again with exactly these files, on the table as it is now.
 
@@ -182,7 +181,6 @@ class OptimizeProcedure(TableMaintenance[OptimizeOptions]):
             Moved: one of them is no longer live.
             InvalidArgument, Unsupported: as `plan_optimize`.
         """
-        now = clock()
         table = planned_table(target, planned)
         inputs = live_inputs(table, planned)
         sized = replace(target, target_file_size=int(planned.parameters[TARGET]))

@@ -107,7 +107,7 @@ class RestoreWork(ScopeWork):
         return self.done(snapshot.state, metrics, _names(adds, self.removes), clock())
 
 
-def plan_restore(target: ScopeTarget, options: RestoreOptions, *, clock: Clock) -> RestoreWork:
+def plan_restore(target: ScopeTarget, options: RestoreOptions, *, now: datetime) -> RestoreWork:
     """Plans which files and rows are added and removed.
 
     Raises:
@@ -117,12 +117,11 @@ def plan_restore(target: ScopeTarget, options: RestoreOptions, *, clock: Clock) 
     """
     if (options.version is None) == (options.timestamp is None):
         raise _without_target(target.scope)
-    now = clock()
     return _plan_from(target, options, existing_table(target), now)
 
 
 def replan_restore(
-    target: ScopeTarget, options: RestoreOptions, planned: ScopePlan, plan_id: str, *, clock: Clock
+    target: ScopeTarget, options: RestoreOptions, planned: ScopePlan, plan_id: str, *, now: datetime
 ) -> RestoreWork:
     """Plans again, to the planned version, on the same version; or on the flush that its apply started with.
 
@@ -130,7 +129,6 @@ def replan_restore(
         Moved: the table is at another version.
         NotFound, Unsupported: as `plan_restore`.
     """
-    now = clock()
     table = planned_table(target, planned)
     check_version(table, planned, plan_id)
     to = RestoreOptions(version=int(planned.parameters["version"]), discard_to=options.discard_to)

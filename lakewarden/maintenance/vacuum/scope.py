@@ -127,7 +127,7 @@ def retention(options: VacuumOptions, subject: Scope | TableName, retention_hour
     return float(hours)
 
 
-def plan_vacuum(target: ScopeTarget, options: VacuumOptions, *, clock: Clock) -> VacuumWork:
+def plan_vacuum(target: ScopeTarget, options: VacuumOptions, *, now: datetime) -> VacuumWork:
     """Plans exactly what a run removes.
 
     Raises:
@@ -135,7 +135,6 @@ def plan_vacuum(target: ScopeTarget, options: VacuumOptions, *, clock: Clock) ->
         NotFound: a version to keep no longer exists.
     """
     hours = retention(options, target.scope, target.retention_hours)
-    now = clock()
     horizon = horizon_of(hours, now, options.latest)
     table = open_scope(target)
     if table is None:
@@ -183,7 +182,7 @@ def _vectors(table: ScopeTable) -> str:
     return ""
 
 
-def replan_vacuum(target: ScopeTarget, options: VacuumOptions, planned: ScopePlan, plan_id: str, *, clock: Clock) -> VacuumWork:
+def replan_vacuum(target: ScopeTarget, options: VacuumOptions, planned: ScopePlan, plan_id: str, *, now: datetime) -> VacuumWork:
     """Plans again with exactly these files. It commits its marks even if nothing is deleted, to show that it was applied.
 
     Raises:
@@ -191,7 +190,7 @@ def replan_vacuum(target: ScopeTarget, options: VacuumOptions, planned: ScopePla
         InvalidArgument, NotFound: as `plan_vacuum`.
     """
     latest = datetime.fromisoformat(planned.parameters["horizon"])
-    plan = plan_vacuum(target, replace(options, latest=latest), clock=clock)
+    plan = plan_vacuum(target, replace(options, latest=latest), now=now)
     oldest = int(planned.parameters[OLDEST])
     if not plan.oldest <= oldest <= int(plan.parameters.get(OLDEST, "-1")):
         raise Moved(f"the horizon of {planned.scope} moved since it was planned, by another vacuum or its retention; plan again")

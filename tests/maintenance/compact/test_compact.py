@@ -142,7 +142,7 @@ def test_files_of_others_are_left(tmp_path: Path) -> None:
 def test_the_plan_prints_itself_and_touches_nothing(tmp_path: Path) -> None:
     scope = target(tmp_path / "t")
     batches(scope, 3)
-    plan = plan_compact(ruled(scope), CompactOptions(), clock=later())
+    plan = plan_compact(ruled(scope), CompactOptions(), now=later()())
     assert str(plan).startswith("compact chat.people[u_1] at version 2: the 3 newest files, 6 rows in ")
     report = plan.report()
     assert (report.outcome, set(report.files)) == ("planned", paths(scope))
@@ -152,7 +152,7 @@ def test_the_plan_prints_itself_and_touches_nothing(tmp_path: Path) -> None:
 def test_a_plan_is_refused_when_the_table_moved_on(tmp_path: Path) -> None:
     scope = target(tmp_path / "t")
     batches(scope, 3)
-    plan = plan_compact(ruled(scope), CompactOptions(), clock=later())
+    plan = plan_compact(ruled(scope), CompactOptions(), now=later()())
     batches(scope, 1, first=3)
     with pytest.raises(Conflict, match="planned at version 2, and there is version 3 now"):
         alone(plan.run(job_id="CO-1", clock=later(), new_id=random_id))

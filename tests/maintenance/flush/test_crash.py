@@ -176,22 +176,22 @@ def _in_days(days: int) -> Callable[[], datetime]:
 
 
 def _compact(target: ScopeTarget, reach: Reach) -> ScopeReport:
-    plan = plan_compact(ruled(target), CompactOptions(), clock=_in_days(0))
+    plan = plan_compact(ruled(target), CompactOptions(), now=_in_days(0)())
     return alone(plan.run(job_id="CO-1", clock=_in_days(0), new_id=random_id, reach=reach))
 
 
 def _optimize(target: ScopeTarget, reach: Reach) -> ScopeReport:
-    plan = plan_optimize(target, OptimizeOptions(), clock=_in_days(0))
+    plan = plan_optimize(target, OptimizeOptions(), now=_in_days(0)())
     return alone(plan.run(job_id="OP-1", clock=_in_days(0), new_id=random_id, reach=reach))
 
 
 def _vacuum(target: ScopeTarget, reach: Reach) -> ScopeReport:
-    plan = plan_vacuum(target, VacuumOptions(), clock=_in_days(9))
+    plan = plan_vacuum(target, VacuumOptions(), now=_in_days(9)())
     return alone(plan.run(job_id="VA-1", clock=_in_days(9), new_id=random_id, reach=reach))
 
 
 def _restore(target: ScopeTarget, reach: Reach) -> ScopeReport:
-    plan = plan_restore(target, RestoreOptions(version=1), clock=_in_days(0))
+    plan = plan_restore(target, RestoreOptions(version=1), now=_in_days(0)())
     return alone(plan.run(job_id="RS-1", clock=_in_days(0), new_id=random_id, reach=reach))
 
 

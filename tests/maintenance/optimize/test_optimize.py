@@ -73,7 +73,7 @@ def test_work_that_is_not_worth_it_is_skipped_and_says_why(tmp_path: Path) -> No
     batches(scope, 1)
     assert (optimize(scope).outcome, optimize(scope).reason) == ("skipped", "it has 1 file")
     batches(scope, 3, first=1)
-    plan = plan_optimize(scope, OptimizeOptions(min_gain=0.8), clock=later())
+    plan = plan_optimize(scope, OptimizeOptions(min_gain=0.8), now=later()())
     assert "would save 3 of 4 files (75%), below the 80% that make it worth while" in str(plan)
     assert len(operations(scope)) == 4
 
@@ -189,7 +189,7 @@ def test_a_vacuum_meanwhile_wins(tmp_path: Path) -> None:
 def test_a_plan_is_refused_when_the_table_moved_on(tmp_path: Path) -> None:
     scope = target(tmp_path / "t")
     batches(scope, 3)
-    plan = plan_optimize(scope, OptimizeOptions(), clock=later())
+    plan = plan_optimize(scope, OptimizeOptions(), now=later()())
     batches(scope, 1, first=3)
     with pytest.raises(Conflict, match="planned at version 2, and there is version 3 now"):
         alone(plan.run(job_id="OP-1", clock=later(), new_id=random_id))

@@ -292,7 +292,7 @@ def _moved(path: Any, newest: TableSchema = SWAPPED) -> Any:
 @pytest.mark.both_stores
 def test_the_files_that_come_are_written_again(tmp_path: Path) -> None:
     scope = _moved(tmp_path / "t")
-    plan = plan_restore(scope, RestoreOptions(version=0), clock=later())
+    plan = plan_restore(scope, RestoreOptions(version=0), now=later()())
     assert "the columns changed since, so the files are written again" in str(plan)
     report = restore(scope, 0)
     assert rows_of(scope) == [{"id": id_, "name": None, "label": f"n{id_}"} for id_ in (0, 1)]

@@ -70,7 +70,7 @@ def test_the_plan_says_what_would_come_and_go(tmp_path: Path) -> None:
     scope = target(tmp_path / "t")
     batches(scope, 1)
     flush(scope, people(0, 1, 2, name="new"), first_seq=5)
-    plan = plan_restore(scope, RestoreOptions(version=0), clock=later())
+    plan = plan_restore(scope, RestoreOptions(version=0), now=later()())
     assert str(plan) == (
         "restore chat.people[u_1] at version 1: back to version 0: adds 1 files with 2 rows, removes 1 files with 3 rows"
     )
@@ -151,10 +151,10 @@ def test_by_timestamp(tmp_path: Path) -> None:
     batches(scope, 3)
     for version in range(3):
         set_time(scope, version, _NOON + timedelta(hours=version))
-    plan = plan_restore(scope, RestoreOptions(timestamp=_NOON + timedelta(hours=1)), clock=later())
+    plan = plan_restore(scope, RestoreOptions(timestamp=_NOON + timedelta(hours=1)), now=later()())
     assert plan.to == 1
     assert plan.parameters == {"version": "1", "timestamp": "2026-05-01T13:00:00.000+00:00"}
-    assert plan_restore(scope, RestoreOptions(timestamp=_NOON.replace(tzinfo=None)), clock=later()).to == 0
+    assert plan_restore(scope, RestoreOptions(timestamp=_NOON.replace(tzinfo=None)), now=later()()).to == 0
     assert restore(scope, timestamp=_NOON + timedelta(days=300)).reason == "it is already in the state of version 2"
     with pytest.raises(NotFound, match=r"no version from 2026-05-01T11:00:00.*versions 0 to 2 still work"):
         restore(scope, timestamp=_NOON - timedelta(hours=1))
@@ -165,14 +165,14 @@ def test_by_timestamp_under_clock_skew_the_order_is_by_version(tmp_path: Path) -
     batches(scope, 4)
     for version, hour in enumerate([0, 5, 1, 6]):
         set_time(scope, version, _NOON + timedelta(hours=hour))
-    found = [plan_restore(scope, RestoreOptions(timestamp=_NOON + timedelta(hours=hour)), clock=later()).to for hour in range(7)]
+    found = [plan_restore(scope, RestoreOptions(timestamp=_NOON + timedelta(hours=hour)), now=later()()).to for hour in range(7)]
     assert found == [0, 0, 0, 0, 0, 2, 3]
 
 
 @pytest.mark.parametrize("options", [RestoreOptions(), RestoreOptions(1, _NOON)])
 def test_exactly_one_of_version_and_timestamp(tmp_path: Path, options: RestoreOptions) -> None:
     with pytest.raises(InvalidArgument, match="name either a version to go back to"):
-        plan_restore(target(tmp_path / "t"), options, clock=later())
+        plan_restore(target(tmp_path / "t"), options, now=later()())
 
 
 @pytest.mark.parametrize("version", [-1, 2, 99])
@@ -215,7 +215,7 @@ def test_a_file_that_vanishes_after_the_plan(tmp_path: Path) -> None:
     scope = target(tmp_path / "t")
     batches(scope, 2)
     compact(scope)
-    plan = plan_restore(scope, RestoreOptions(version=0), clock=later())
+    plan = plan_restore(scope, RestoreOptions(version=0), now=later()())
     (tmp_path / "t" / min(paths(scope, 0))).unlink()
     with pytest.raises(NotFound, match="vanished"):
         alone(plan.run(job_id="RS-1", clock=later(), new_id=random_id))
@@ -227,7 +227,7 @@ def test_it_is_strict(tmp_path: Path) -> None:
     with pytest.raises(Conflict):
         restore(scope, 0, reach=then("after-read", lambda: batches(scope, 1, first=3)))
     assert rows_of(scope) == people(*range(8))
-    plan = plan_restore(scope, RestoreOptions(version=0), clock=later())
+    plan = plan_restore(scope, RestoreOptions(version=0), now=later()())
     batches(scope, 1, first=4)
     with pytest.raises(Conflict, match="planned at version 3, and there is version 4 now"):
         alone(plan.run(job_id="RS-1", clock=later(), new_id=random_id))

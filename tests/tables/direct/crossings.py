@@ -156,7 +156,7 @@ def _too_large(task: FlushTask) -> ScopeReport:
 
 def _optimize(_lake: Lakehouse, table: TableClient, reach: Reach) -> object:
     target = table.reader.target(None)
-    plan = plan_optimize(target, OptimizeOptions(), clock=_now)
+    plan = plan_optimize(target, OptimizeOptions(), now=_now())
     return alone(plan.run(job_id="OP-1", clock=_now, new_id=random_id, reach=reach))
 
 

@@ -82,23 +82,23 @@ def _agrees(lake: Lakehouse, step: str) -> None:
     own, pack = FoldRule(target.rules.tail), PackRule(target.target_file_size, 0.4)
     assert target.rules.min_gain == 0.4
     for ratio, rule in ((None, own), (0.0, own.loosest)):
-        compaction = plan_compact(target, CompactOptions(ratio), clock=clock)
+        compaction = plan_compact(target, CompactOptions(ratio), now=clock())
         assert rule.covers(noted.compacted) == bool(compaction.nothing), (step, ratio)
     for ratio, of_packing in ((None, replace(pack, ratio=target.rules.tail.ratio)), (0.0, pack)):
-        packing = plan_optimize(target, OptimizeOptions(ratio=ratio), clock=clock)
+        packing = plan_optimize(target, OptimizeOptions(ratio=ratio), now=clock())
         assert of_packing.covers(noted.optimized) == bool(packing.nothing), (step, ratio)
     if noted.dead_since == noted.log_since == NEVER:
-        assert plan_vacuum(target, VacuumOptions(0, force=True), clock=lambda: clock() + timedelta(days=99)).nothing
+        assert plan_vacuum(target, VacuumOptions(0, force=True), now=clock() + timedelta(days=99)).nothing
     elif noted.dead_since != NEVER:
         early = from_millis(noted.dead_since) - timedelta(seconds=1)  # noted once the commit is made
-        assert plan_vacuum(target, VacuumOptions(0, force=True, latest=early), clock=clock).nothing
+        assert plan_vacuum(target, VacuumOptions(0, force=True, latest=early), now=clock()).nothing
     _prices_agree(target, noted, opened, step)
 
 
 def _prices_agree(target: ScopeTarget, noted: UpkeepNote, opened: ScopeTable, step: str) -> None:
     """With what the operations' own plans say, and with the files that are there."""
-    folding = plan_compact(target, CompactOptions(None), clock=system_clock)
-    packing = plan_optimize(target, OptimizeOptions(ratio=None), clock=system_clock)
+    folding = plan_compact(target, CompactOptions(None), now=system_clock())
+    packing = plan_optimize(target, OptimizeOptions(ratio=None), now=system_clock())
     for plan, files, size in (
         (folding, noted.compact_files, noted.compact_bytes),
         (packing, noted.optimize_files, noted.optimize_bytes),
