@@ -136,7 +136,6 @@ _OUTERMOST = {
     "lakewarden.catalog.locks": "another process opens the catalog from the place that it was sent",
 }
 _TASKS = {
-    "lakewarden.maintenance.check.storages",
     "lakewarden.tables.direct.revise",
     "lakewarden.tables.direct.outputs",
     "lakewarden.maintenance.flush.run",

@@ -45,8 +45,7 @@ class StatusCalls(Noun):
     def status(self, limit: int | None = None) -> list[ScopeStatus]:
         """The scopes that are broken, then those with pending rows and the state of their tables, the longest waiting first;
         at most `limit`."""
-        from lakewarden.maintenance.planning.broken_scopes import BrokenScopes
-        from lakewarden.maintenance.planning.status import status
+        from lakewarden.maintenance.planning.status import BrokenScopes, status
 
         catalog, views = self._parts.warehouse.catalog.read(), self._parts.warehouse.logs.views()
         tables = cold_tables(catalog)
@@ -104,7 +103,7 @@ class StatusCalls(Noun):
             NotFound: the storage does not exist.
         """
         from lakewarden.maintenance.admin.health import health
-        from lakewarden.maintenance.check.storages import storages_named
+        from lakewarden.maintenance.check.run import storages_named
 
         chosen = storages_named(self._parts.warehouse.catalog.read(), storage).values()
         return [health(self._parts.warehouse, one, extended=extended) for one in chosen]

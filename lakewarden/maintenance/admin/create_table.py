@@ -28,33 +28,20 @@ def begins_at_once(table: Table) -> bool:
     return table.type == "SHARED" and bool(table.dynamic or table.schema.partition_by or not table.schema.keyed)
 
 
-def begun(warehouse: Warehouse, catalog: Catalog, table: Table) -> ScopeTable:
+def begun(warehouse: Warehouse, catalog: Catalog, table: Table, *, columns: bool = False) -> ScopeTable:
     """Opens the Delta table of a SHARED table, which is begun where it does not exist. Safe to call at any time.
 
-    Raises:
-        Conflict, Corrupt: as `begin_table`.
-        StorageUnavailable, StorageRefused: its storage is away.
-    """
-    by = _committer(warehouse, "CT")
-    warehouse.check_open(catalog, table, None)
-    return alone(begin_table(warehouse.target_of(catalog, table, None), by))
-
-
-def widen(warehouse: Warehouse, catalog: Catalog, table: Table) -> None:
-    """Adds the columns that were declared since its newest version, where no file has to be written again for that; otherwise
-    its next flush or direct write does. Safe to call at any time.
+    Args:
+        columns: also adds those that were declared since its newest version, where no file has to be written again for that;
+            otherwise its next flush or direct write does.
 
     Raises:
         Conflict, Corrupt: as `begin_table`.
         StorageUnavailable, StorageRefused: its storage is away.
     """
-    by = _committer(warehouse, "AT")
+    by = Committer(f"{'AT' if columns else 'CT'}-{warehouse.new_id()[:8]}", warehouse.clock(), warehouse.clock)
     warehouse.check_open(catalog, table, None)
-    alone(begin_table(warehouse.target_of(catalog, table, None), by, columns=True))
-
-
-def _committer(warehouse: Warehouse, kind: str) -> Committer:
-    return Committer(f"{kind}-{warehouse.new_id()[:8]}", warehouse.clock(), warehouse.clock)
+    return alone(begin_table(warehouse.target_of(catalog, table, None), by, columns=columns))
 
 
 def new_table(

@@ -16,10 +16,9 @@ from lakewarden.base.scope import Scope, TableName
 from lakewarden.catalog.model import Table
 from lakewarden.catalog.state.failed_checks import StandingFailure
 from lakewarden.errors import Corrupt, LakewardenError
-from lakewarden.maintenance.planning.broken_scopes import BrokenScope, BrokenScopes, command_for, is_broken, kind_of
 from lakewarden.maintenance.planning.overview import Overview, TableStatus, overview
 from lakewarden.maintenance.planning.pending import PendingScopes
-from lakewarden.maintenance.planning.status import ScopeStatus
+from lakewarden.maintenance.planning.status import BrokenScope, BrokenScopes, ScopeStatus, command_for, is_broken, kind_of
 from lakewarden.tables.presence import Presence
 from lakewarden.tables.warehouse import Warehouse, cold_tables
 

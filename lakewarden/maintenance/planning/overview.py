@@ -22,9 +22,8 @@ from lakewarden.catalog.state.floor_summaries import Totals
 from lakewarden.errors import Corrupt, LakewardenError, Unsupported
 from lakewarden.log.logs import reader_of
 from lakewarden.log.view import LogView
-from lakewarden.maintenance.planning.broken_scopes import BrokenScopes
 from lakewarden.maintenance.planning.pending import PendingScopes
-from lakewarden.maintenance.planning.status import ScopeStatus, as_known, quiet, status
+from lakewarden.maintenance.planning.status import BrokenScopes, ScopeStatus, as_known, quiet, status
 from lakewarden.maintenance.plans.census import FloorSurvey, list_fault, registered, surveyed, totals_of, users_of
 from lakewarden.maintenance.plans.needs import Need
 from lakewarden.maintenance.plans.select import newest_notes

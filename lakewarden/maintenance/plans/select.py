@@ -86,17 +86,15 @@ def select(
 
     Raises as `survey.surveyed`.
     """
-    return surveyed(warehouse, catalog, table, lambda survey: _selected(survey, need, rolling, besides, going_round))
 
+    def selected(survey: FloorSurvey) -> SelectedScopes:
+        """The users who were erased are not registered, and not among them."""
+        turn = going_round.turn(survey) if going_round else None
+        marks = survey.unknown.union(due(survey, need, rolling), besides, turn.scopes if turn else ())
+        users = tuple(users_of(warehouse, table, marks, survey.hashed).values())
+        return SelectedScopes(users, survey.scopes - len(users), turn)
 
-def _selected(
-    survey: FloorSurvey, need: Need, rolling: RollingLook | None, besides: Collection[str], going_round: Round | None
-) -> SelectedScopes:
-    """The users who were erased are not registered, and not among them."""
-    turn = going_round.turn(survey) if going_round else None
-    marks = survey.unknown.union(due(survey, need, rolling), besides, turn.scopes if turn else ())
-    users = tuple(users_of(survey.warehouse, survey.table, marks, survey.hashed).values())
-    return SelectedScopes(users, survey.scopes - len(users), turn)
+    return surveyed(warehouse, catalog, table, selected)
 
 
 def due(survey: FloorSurvey, need: Need, rolling: RollingLook | None = None) -> list[str]:

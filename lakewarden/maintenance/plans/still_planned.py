@@ -147,14 +147,10 @@ def check_standing(warehouse: Warehouse, plan: Plan) -> None:
     """
     catalog = warehouse.catalog.read()
     for line in plan.scopes:
-        _check(warehouse, catalog, line)
-
-
-def _check(warehouse: Warehouse, catalog: Catalog, line: ScopePlan) -> None:
-    table = catalog.tables.get(line.scope.table)  # one whose drop was interrupted too
-    if table is None:
-        raise Moved(f"there is no table {line.scope.table} any more; plan again")
-    line.check_place(table.log_id, place_of(warehouse, catalog, table, line.user).uri)
+        table = catalog.tables.get(line.scope.table)  # one whose drop was interrupted too
+        if table is None:
+            raise Moved(f"there is no table {line.scope.table} any more; plan again")
+        line.check_place(table.log_id, place_of(warehouse, catalog, table, line.user).uri)
 
 
 def place_of(warehouse: Warehouse, catalog: Catalog, table: Table, user: str | None) -> Location:

@@ -12,8 +12,7 @@ from lakewarden.delta.scope import copied_from
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import Corrupt
 from lakewarden.log.position import NOTHING
-from lakewarden.maintenance.repair.evidence import garbled_files, missing_files
-from lakewarden.maintenance.repair.task import RepairTask
+from lakewarden.maintenance.repair.evidence import RepairTask, garbled_files, missing_files
 from lakewarden.storage.objects import StoredObject
 from lakewarden.storage.open import open_store
 

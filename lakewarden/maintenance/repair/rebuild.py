@@ -21,6 +21,7 @@ from lakewarden.log.record import SEQ
 from lakewarden.maintenance.repair.decide import RowDecision, decide, doubt_after
 from lakewarden.maintenance.repair.evidence import (
     LastReadable,
+    RepairTask,
     last_whole,
     later_commits,
     listed,
@@ -30,7 +31,6 @@ from lakewarden.maintenance.repair.evidence import (
 )
 from lakewarden.maintenance.repair.look import RepairLook
 from lakewarden.maintenance.repair.report import UncertainWriter
-from lakewarden.maintenance.repair.task import RepairTask
 from lakewarden.storage.objects import Missing
 from lakewarden.storage.open import open_store
 from lakewarden.tables.direct.identities import certain_app, is_writer, last_certain, transaction_app, writer_of

@@ -25,10 +25,10 @@ from lakewarden.log.position import NOTHING, end_of, position_of
 from lakewarden.log.view import Trail
 from lakewarden.maintenance.repair import RepairOptions
 from lakewarden.maintenance.repair.columns import unlisted_users, with_younger_columns
+from lakewarden.maintenance.repair.evidence import RepairTask
 from lakewarden.maintenance.repair.logs import behind, mend_ledger, without_garbled, without_lost
 from lakewarden.maintenance.repair.report import RepairReport
 from lakewarden.maintenance.repair.scope import repair_scope
-from lakewarden.maintenance.repair.task import RepairTask
 from lakewarden.maintenance.request import Request
 from lakewarden.maintenance.scopes import scopes_of
 from lakewarden.tables.fanout import Run, SizedWork, fault_of

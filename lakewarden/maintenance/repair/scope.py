@@ -34,10 +34,10 @@ from lakewarden.errors import Conflict, LakewardenError
 from lakewarden.log.logs import doubt_writers, writers_of
 from lakewarden.log.position import position_of
 from lakewarden.log.record import SEQ
+from lakewarden.maintenance.repair.evidence import RepairTask
 from lakewarden.maintenance.repair.look import RepairLook, look_at, row_faults
 from lakewarden.maintenance.repair.rebuild import Rebuilt, rebuild
 from lakewarden.maintenance.repair.report import RepairReport, UncertainWriter
-from lakewarden.maintenance.repair.task import RepairTask
 from lakewarden.storage.location import local_path
 from lakewarden.storage.objects import Missing
 from lakewarden.storage.open import open_store

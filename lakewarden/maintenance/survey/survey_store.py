@@ -8,6 +8,10 @@ first one.
 the highest number before others: so whoever dies in the middle, or loses a race, leaves the look before it, or a whole one, and
 never a mixture. Numbers, not times, decide, since clocks go wrong. All of it is derived: whoever deletes it pays a first look
 again. `place` is a keyed hash, since a place's name may hold a user's.
+
+Users' ids are kept as keyed hashes: paths of others' tables may be named after them. A part of a path is a user's if it is, plain
+or as URIs and our own paths spell it, the id of one whom the warehouse knows or once erased. `<column>=<value>` counts by its
+value.
 """
 
 from __future__ import annotations
@@ -17,12 +21,14 @@ import logging
 import re
 import zlib
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from datetime import datetime
-from functools import partial
+from functools import lru_cache, partial
 from itertools import chain, islice
 from typing import Any, cast
+from urllib.parse import unquote
 
 import msgspec
 import pyarrow as pa
@@ -33,7 +39,6 @@ from lakewarden.catalog.state.fleet_days import SurveySums, WorstTable, keep_sur
 from lakewarden.delta.examination.kept_log import texts_of
 from lakewarden.delta.examination.kinds import Verdict
 from lakewarden.maintenance.planning.users import known_users
-from lakewarden.maintenance.survey.hidden_names import HiddenNames
 from lakewarden.maintenance.survey.last_look import LastLook, SeenTable, SeenTables, TableDigest
 from lakewarden.maintenance.survey.ranking import rank
 from lakewarden.maintenance.survey.table_survey import TableSurvey
@@ -269,3 +274,53 @@ def _whole(keys: Iterable[str]) -> list[list[str]]:
     return [
         [parts[number] for number in sorted(parts)] for (_, _, count), parts in sorted(found.items()) if len(parts) == int(count)
     ]
+
+
+_PART = re.compile(r"[^/]+")
+_PATH = re.compile(r"[^\s'\",;()]*/[^\s'\",;()]*")
+"""In a sentence."""
+_REMEMBERED = 100_000
+"""Parts of paths, of which names of files are the most, and seen once."""
+
+_ESCAPE = re.compile(rb"!([0-9a-f]{2})")
+
+
+class HiddenNames:
+    """Hides the ids of these users, and those with one of these keyed hashes. Remembers parts that it has seen: paths share
+    their beginnings."""
+
+    def __init__(self, users: Collection[str], mark: Callable[[str], str], erased: Collection[str] = ()) -> None:
+        self._users = frozenset(users)
+        self._mark = mark
+        self._erased = frozenset(erased)
+        self._part = lru_cache(_REMEMBERED)(self._hidden)
+
+    def __call__(self, path: str) -> str:
+        """A path or a URI."""
+        return _PART.sub(lambda found: self._part(found[0]), path)
+
+    def in_sentence(self, text: str) -> str:
+        """A sentence: in the paths there alone, since ids may be numbers or common words."""
+        return _PATH.sub(lambda found: self(found[0]), text)
+
+    def of(self, survey: TableSurvey) -> TableSurvey:
+        """All texts of a table that may have a path in them."""
+        damage = tuple(replace(each, detail=self.in_sentence(each.detail)) for each in survey.damage)
+        return replace(survey, path=self(survey.path), error=self.in_sentence(survey.error), damage=damage)
+
+    def _hidden(self, part: str) -> str:
+        """The part with a hash in place of its user."""
+        column, equals, value = part.rpartition("=")
+        for before, name in {("", part), (column + equals, value)}:
+            for user in _spelled(name):
+                if user in self._users or (self._erased and self._mark(user) in self._erased):
+                    return before + self._mark(user)
+        return part
+
+
+def _spelled(name: str) -> Iterator[str]:
+    yield name
+    if "%" in name:
+        yield unquote(name)
+    if "!" in name:
+        yield _ESCAPE.sub(lambda found: bytes([int(found[1], 16)]), name.encode()).decode(errors="replace")

@@ -23,7 +23,8 @@ from lakewarden.maintenance.plans.store import PlanLog
 from lakewarden.maintenance.request import Request
 from lakewarden.maintenance.vacuum import VacuumOptions
 from lakewarden.maintenance.vacuum.need import OldRemains, to_vacuum
-from lakewarden.maintenance.vacuum.scope import plan_vacuum, replan_vacuum, retention
+from lakewarden.maintenance.vacuum.removable import retention
+from lakewarden.maintenance.vacuum.scope import plan_vacuum, replan_vacuum
 from lakewarden.maintenance.vacuum.sweep import SweepResult, sweep
 from lakewarden.maintenance.vacuum.unreferenced_files import hot_files
 from lakewarden.maintenance.workplace import Workplace

@@ -28,6 +28,7 @@ from lakewarden.delta.scope import open_scope
 from lakewarden.delta.table import ScopeTable
 from lakewarden.delta.timeline import DatedLog, Timeline
 from lakewarden.errors import InvalidArgument, NotFound
+from lakewarden.maintenance.vacuum import VacuumOptions
 from lakewarden.maintenance.vacuum.unreferenced_files import ORPHAN_AGE, orphans, stray_files, table_files, unnamed_commits
 from lakewarden.storage.objects import StoredObject
 
@@ -156,15 +157,21 @@ _LONGEST = 24 * 365 * 1000
 """Hours; more than this retains everything, and would overflow a `datetime`."""
 
 
-def require_retention(subject: Scope | TableName, hours: float, *, force: bool) -> None:
-    """Raises InvalidArgument: the retention is not a number of hours, or below `SAFE_HOURS` and not forced."""
+def retention(options: VacuumOptions, subject: Scope | TableName, retention_hours: float) -> float:
+    """Hours: those of the options, or else those of the table.
+
+    Raises:
+        InvalidArgument: not a number of hours, or below `SAFE_HOURS` and not forced.
+    """
+    hours = retention_hours if options.retain_hours is None else options.retain_hours
     if not 0 <= hours <= MAX_HOURS:
         raise InvalidArgument(f"vacuum {subject}: a retention of {hours:g} hours is not valid; give one from 0 to {MAX_HOURS}")
-    if hours < SAFE_HOURS and not force:
+    if hours < SAFE_HOURS and not options.force:
         raise InvalidArgument(
             f"vacuum {subject}: a retention of {hours:g} hours is below {SAFE_HOURS}: files that readers and"
             f" restores still use would be deleted. Retain {SAFE_HOURS} hours or more, or force it"
         )
+    return float(hours)
 
 
 def horizon_of(hours: float, now: datetime, latest: datetime | None) -> datetime:

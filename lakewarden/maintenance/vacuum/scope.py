@@ -13,7 +13,6 @@ from datetime import datetime, timedelta
 from lakewarden.base.clock import Clock, NewId, to_millis
 from lakewarden.base.faults import Reach, no_faults
 from lakewarden.base.quantities import in_units
-from lakewarden.base.scope import Scope, TableName
 from lakewarden.catalog.report import Remains, ScopePlan, ScopeReport
 from lakewarden.catalog.state.floor_entries import NEVER
 from lakewarden.catalog.target import ScopeTarget
@@ -30,7 +29,7 @@ from lakewarden.maintenance.plans.scope_work import ScopeWork, check_fresh, unmo
 from lakewarden.maintenance.plans.still_planned import commit_of
 from lakewarden.maintenance.plans.value import plain_path
 from lakewarden.maintenance.vacuum import VacuumOptions
-from lakewarden.maintenance.vacuum.removable import Contents, Removable, horizon_of, removable, require_retention
+from lakewarden.maintenance.vacuum.removable import Contents, Removable, horizon_of, removable, retention
 from lakewarden.maintenance.vacuum.unreferenced_files import orphans
 from lakewarden.storage.disk import remove_emptied_directories, remove_leftovers
 from lakewarden.storage.objects import StoredObject
@@ -114,17 +113,6 @@ class VacuumWork(ScopeWork):
         open_store(self.target.location).delete((*self.log_files, *self.stray))
         reach("after-log")
         return self.done(state, self.metrics, self.files, clock())
-
-
-def retention(options: VacuumOptions, subject: Scope | TableName, retention_hours: float) -> float:
-    """Hours: those of the options, or else those of the table.
-
-    Raises:
-        InvalidArgument: not a number of hours, or below 168 without `force`.
-    """
-    hours = retention_hours if options.retain_hours is None else options.retain_hours
-    require_retention(subject, hours, force=options.force)
-    return float(hours)
 
 
 def plan_vacuum(target: ScopeTarget, options: VacuumOptions, *, now: datetime) -> VacuumWork:

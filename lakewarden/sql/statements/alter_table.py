@@ -24,7 +24,7 @@ from lakewarden.catalog.model import Table
 from lakewarden.delta.scope import open_scope
 from lakewarden.errors import InvalidArgument, NotFound
 from lakewarden.maintenance.admin.alter_table import alter
-from lakewarden.maintenance.admin.create_table import widen
+from lakewarden.maintenance.admin.create_table import begun
 from lakewarden.maintenance.drop import drop_now
 from lakewarden.maintenance.request import new_request
 from lakewarden.sql.context import Context
@@ -207,7 +207,7 @@ def alter_table(context: Context, statement: AlterTable) -> StatementDone:
     change = _change_of(table, statement.change)
     altered = alter(context.warehouse, table.name, change)
     if context.rules == "k3" and altered.type == "SHARED":
-        widen(context.warehouse, context.warehouse.catalog.read(), altered)
+        begun(context.warehouse, context.warehouse.catalog.read(), altered, columns=True)
     return StatementDone(
         f"table {table.name} unchanged: no changes needed" if altered == table else f"table {table.name} altered"
     )

@@ -12,7 +12,7 @@ from lakewarden import Lakehouse
 from lakewarden.base.scope import Scope, TableName
 from lakewarden.catalog.evolution import AddColumn, AddColumns, RenameColumn
 from lakewarden.catalog.model import Column
-from lakewarden.maintenance.admin.create_table import widen
+from lakewarden.maintenance.admin.create_table import begun
 from lakewarden.tables.warehouse import Warehouse, find_table
 
 NAME = TableName("b", "t")
@@ -48,7 +48,7 @@ def _rows(lake: Lakehouse) -> list[dict[str, object]]:
 
 def _widen(lake: Lakehouse) -> None:
     catalog = _warehouse(lake).catalog.read()
-    widen(_warehouse(lake), catalog, find_table(catalog, NAME))
+    begun(_warehouse(lake), catalog, find_table(catalog, NAME), columns=True)
 
 
 def test_columns_are_there_at_once_and_no_file_is_written(lake: Lakehouse) -> None:

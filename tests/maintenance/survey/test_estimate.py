@@ -13,9 +13,8 @@ from lakewarden.base.setting_sections import PricesSettings
 from lakewarden.delta.examination.kinds import DamageKind
 from lakewarden.delta.features import OPERATIONS
 from lakewarden.delta.replay.log_state import LogState, replay
-from lakewarden.maintenance.survey.estimate import ERROR, SurveyedTable, estimates
 from lakewarden.maintenance.survey.table_survey import Damage, OperationEstimate, PlaceClass
-from lakewarden.maintenance.survey.verdict import place_class
+from lakewarden.maintenance.survey.verdict import ERROR, SurveyedTable, estimates, place_class
 from lakewarden.storage.meter import Kind, dollars, metered
 from tests.delta.hand_written import HandWritten
 from tests.fixtures.lakes import NOTES, make_notes, notes

@@ -19,9 +19,17 @@ from lakewarden.catalog.state.fleet_days import SurveySums, keep_survey_sums
 from lakewarden.delta.examination.kept_log import KeptLog
 from lakewarden.delta.examination.kinds import KINDS
 from lakewarden.maintenance.survey import survey_store
-from lakewarden.maintenance.survey.hidden_names import HiddenNames
 from lakewarden.maintenance.survey.last_look import LastLook, SeenTable, digest_of
-from lakewarden.maintenance.survey.survey_store import PlaceSums, decoded, encoded, keep, keep_look, last_look, name_in
+from lakewarden.maintenance.survey.survey_store import (
+    HiddenNames,
+    PlaceSums,
+    decoded,
+    encoded,
+    keep,
+    keep_look,
+    last_look,
+    name_in,
+)
 from lakewarden.maintenance.survey.table_survey import Damage, OperationEstimate, TableSurvey
 from tests.delta.hand_written import add
 from tests.fixtures.lakes import lake_fixture, make_notes, notes
