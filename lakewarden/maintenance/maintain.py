@@ -18,10 +18,9 @@ from lakewarden.delta.manifest import refresh_manifest
 from lakewarden.delta.timeline import LogEntry
 from lakewarden.errors import Conflict, LakewardenError, Moved
 from lakewarden.maintenance.options import Options
-from lakewarden.maintenance.plans.needs import Need
 from lakewarden.maintenance.plans.rounds import Round, note_turn
 from lakewarden.maintenance.plans.scope_work import ScopeWork
-from lakewarden.maintenance.plans.select import choose_scopes
+from lakewarden.maintenance.plans.select import Need, choose_scopes
 from lakewarden.maintenance.plans.still_planned import PLAN, commit_of, standing
 from lakewarden.maintenance.plans.value import Plan
 from lakewarden.maintenance.procedure import ByScope

@@ -31,8 +31,7 @@ from lakewarden.log.position import position_of
 from lakewarden.maintenance.check.memory import results_of
 from lakewarden.maintenance.check.scope import PENDING_ROWS, UNKNOWN, CheckedScope, CheckTask, Finding, check_scopes, task_of
 from lakewarden.maintenance.plans.census import list_fault, surveyed, totals_of
-from lakewarden.maintenance.plans.needs import UnseenScopes
-from lakewarden.maintenance.plans.select import select
+from lakewarden.maintenance.plans.select import UnseenScopes, select
 from lakewarden.maintenance.scopes import scopes_of
 from lakewarden.maintenance.vacuum.unreferenced_files import hot_files
 from lakewarden.storage.buckets import find_uploads

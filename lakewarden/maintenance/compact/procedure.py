@@ -24,7 +24,7 @@ from lakewarden.delta.scope import open_scope
 from lakewarden.delta.table import ScopeTable
 from lakewarden.maintenance.compact import CompactOptions
 from lakewarden.maintenance.maintain import TableMaintenance
-from lakewarden.maintenance.plans.needs import Need, to_compact
+from lakewarden.maintenance.plans.select import Need, to_compact
 from lakewarden.maintenance.plans.still_planned import live_inputs, planned_table
 from lakewarden.maintenance.rewrite import PartitionWork, live_schema
 from lakewarden.storage.open import open_store

@@ -27,7 +27,7 @@ from lakewarden.errors import InvalidArgument
 from lakewarden.maintenance.maintain import TableMaintenance
 from lakewarden.maintenance.optimize import OptimizeOptions
 from lakewarden.maintenance.optimize.zorder import BinTask, check_columns, cut, outputs, write_bin
-from lakewarden.maintenance.plans.needs import Need, to_optimize
+from lakewarden.maintenance.plans.select import Need, to_optimize
 from lakewarden.maintenance.plans.still_planned import live_inputs, planned_table
 from lakewarden.maintenance.rewrite import PartitionWork, live_schema
 from lakewarden.storage.objects import ObjectStore

@@ -25,8 +25,7 @@ from lakewarden.log.view import LogView
 from lakewarden.maintenance.planning.pending import PendingScopes
 from lakewarden.maintenance.planning.status import BrokenScopes, ScopeStatus, as_known, quiet, status
 from lakewarden.maintenance.plans.census import FloorSurvey, list_fault, registered, surveyed, totals_of, users_of
-from lakewarden.maintenance.plans.needs import Need
-from lakewarden.maintenance.plans.select import newest_notes
+from lakewarden.maintenance.plans.select import Need, newest_notes
 from lakewarden.maintenance.vacuum.need import unattended
 from lakewarden.tables.warehouse import Warehouse, cold_tables
 

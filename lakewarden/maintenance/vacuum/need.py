@@ -13,7 +13,7 @@ from lakewarden.catalog.model import Table
 from lakewarden.catalog.operations import Operation
 from lakewarden.catalog.state.floor_entries import UNSEEN, KnownScopes, Rows
 from lakewarden.catalog.state.floor_objects import Summary
-from lakewarden.maintenance.plans.needs import Need, to_compact, to_optimize
+from lakewarden.maintenance.plans.select import Need, to_compact, to_optimize
 from lakewarden.maintenance.vacuum import VacuumOptions
 from lakewarden.maintenance.vacuum.removable import LOG_AGE, SAFE_HOURS, horizon_of, retention
 from lakewarden.tables.warehouse import Warehouse
