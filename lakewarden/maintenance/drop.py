@@ -43,7 +43,24 @@ from lakewarden.tables.warehouse import Warehouse, find_table
 
 class Drop(AsAWhole):
     def look(self, at: Workplace, catalog: Catalog, request: Request) -> list[ScopeReport]:
-        return [plan_drop(at.warehouse, catalog, TableName.parse(request.tables[0]))]
+        """One report for the table as a whole.
+
+        Raises:
+            NotFound: no such table.
+        """
+        warehouse, name = at.warehouse, TableName.parse(request.tables[0])
+        table = find_table(catalog, name)
+        scopes = len(scopes_of(warehouse, table, None))
+        waiting = int(warehouse.log(table).view().counts.rows.sum())
+        report = ScopeReport(
+            Scope(name),
+            "drop",
+            "planned",
+            place_of(warehouse, catalog, table, None),
+            reason=f"the table goes, with {scopes} scopes and {waiting} rows in the log",
+            metrics={"scopes": scopes, "rows_pending": waiting},
+        )
+        return [report]
 
     def run(self, at: Workplace, catalog: Catalog, request: Request, job_id: str | None = None) -> list[ScopeReport]:
         return _drop(at, catalog, request, job_id, lambda: None)
@@ -96,25 +113,6 @@ def _drop(at: Workplace, catalog: Catalog, request: Request, job_id: str | None,
             return drop(at.warehouse, at.engine.run, table, id_, lease)
 
     return at.as_job("drop", request.scopes, work, job_id)
-
-
-def plan_drop(warehouse: Warehouse, catalog: Catalog, name: TableName) -> ScopeReport:
-    """One report for the table as a whole.
-
-    Raises:
-        NotFound: no such table.
-    """
-    table = find_table(catalog, name)
-    scopes = len(scopes_of(warehouse, table, None))
-    waiting = int(warehouse.log(table).view().counts.rows.sum())
-    return ScopeReport(
-        Scope(name),
-        "drop",
-        "planned",
-        place_of(warehouse, catalog, table, None),
-        reason=f"the table goes, with {scopes} scopes and {waiting} rows in the log",
-        metrics={"scopes": scopes, "rows_pending": waiting},
-    )
 
 
 _SCOPE_COST = 32 << 10

@@ -22,14 +22,31 @@ from lakewarden.maintenance.workplace import Workplace
 from lakewarden.storage.open import open_store
 from lakewarden.storage.paths import check_user
 from lakewarden.tables.presence import Presence
-from lakewarden.tables.warehouse import Warehouse
 
 _OPERATOR = "operator"
 
 
 class Erase(AsAWhole):
     def look(self, at: Workplace, catalog: Catalog, request: Request) -> list[ScopeReport]:
-        return plan_erase(at.warehouse, catalog, request)
+        """A report for each table that the user is erased from.
+
+        Raises:
+            NotFound, InvalidArgument: no such table, or a SHARED one; an unknown or impossible user.
+            StorageUnavailable: a storage is away.
+        """
+        warehouse, user = at.warehouse, check_user(request.user)
+        if not request.options_of(EraseOptions).even_if_unknown:
+            check_known(warehouse, user, request.tables)
+        Presence.among(map(warehouse.root, catalog.storages.values())).check()  # as the erasure does
+        reports = []
+        for table in tables_of_users(catalog, request.tables):
+            place = place_of(warehouse, catalog, table, user)
+            sizes = [found.size for found in open_store(place).list("")] if can(table.type, "cold tier") else []
+            pending = warehouse.log(table).view((user,)).pending.get(user)
+            metrics = {"hot_rows": pending.rows if pending else 0, "files": len(sizes), "bytes": sum(sizes)}
+            reason = f"{metrics['hot_rows']} rows in the log and {metrics['files']} files of {metrics['bytes']} bytes go"
+            reports.append(ScopeReport(Scope(table.name, user), "erase", "planned", place, reason=reason, metrics=metrics))
+        return reports
 
     def run(self, at: Workplace, catalog: Catalog, request: Request, job_id: str | None = None) -> list[ScopeReport]:
         certificate = erase_user(at, _erasure(request, _OPERATOR))
@@ -95,28 +112,6 @@ def erase_as_planned(at: Workplace, request: str, plan_id: str) -> Certificate:
 
 def _done_by(certificate: Certificate) -> DoneBy:
     return DoneBy(certificate.id, f"certificate {certificate.id}")
-
-
-def plan_erase(warehouse: Warehouse, catalog: Catalog, request: Request) -> list[ScopeReport]:
-    """A report for each table that the user is erased from.
-
-    Raises:
-        NotFound, InvalidArgument: no such table, or a SHARED one; an unknown or impossible user.
-        StorageUnavailable: a storage is away.
-    """
-    user = check_user(request.user)
-    if not request.options_of(EraseOptions).even_if_unknown:
-        check_known(warehouse, user, request.tables)
-    Presence.among(map(warehouse.root, catalog.storages.values())).check()  # as the erasure does
-    reports = []
-    for table in tables_of_users(catalog, request.tables):
-        place = place_of(warehouse, catalog, table, user)
-        sizes = [found.size for found in open_store(place).list("")] if can(table.type, "cold tier") else []
-        pending = warehouse.log(table).view((user,)).pending.get(user)
-        metrics = {"hot_rows": pending.rows if pending else 0, "files": len(sizes), "bytes": sum(sizes)}
-        reason = f"{metrics['hot_rows']} rows in the log and {metrics['files']} files of {metrics['bytes']} bytes go"
-        reports.append(ScopeReport(Scope(table.name, user), "erase", "planned", place, reason=reason, metrics=metrics))
-    return reports
 
 
 PROCEDURE = Erase()

@@ -142,7 +142,32 @@ _TO = "target"
 
 class ExportUser(AsAWhole):
     def look(self, at: Workplace, catalog: Catalog, request: Request) -> list[ScopeReport]:
-        return plan_export(at.warehouse, catalog, request)
+        """A report for each table of which the user has something.
+
+        Raises:
+            NotFound, InvalidArgument, Unsupported, InUse: an unknown or impossible user, or a place that cannot be exported to.
+        """
+        warehouse, user = at.warehouse, check_user(request.user)
+        check_known(warehouse, user)
+        to = check_target(warehouse, request.options_of(ExportOptions).to or "", user)
+        reports = []
+        for table in tables_of_users(catalog, ()):
+            if not can(table.type, "cold tier"):
+                continue
+            target = warehouse.target_of(catalog, table, user)
+            with naming(target.root):
+                sizes = [found.size for found in open_store(target.location).list("")]
+            pending = warehouse.log(table).view().pending.get(user)
+            metrics = {"hot_rows": pending.rows if pending else 0, "files": len(sizes), "bytes": sum(sizes)}
+            reason = (
+                f"{metrics['files']} files of {metrics['bytes']} bytes are copied, after a flush of {metrics['hot_rows']} rows"
+            )
+            if sizes or pending:
+                scope = Scope(table.name, user)
+                reports.append(
+                    ScopeReport(scope, "export", "planned", target.location, reason, parameters={_TO: to}, metrics=metrics)
+                )
+        return reports
 
     def run(self, at: Workplace, catalog: Catalog, request: Request, job_id: str | None = None) -> list[ScopeReport]:
         """Without a place, it goes to a folder of its own in the warehouse."""
@@ -198,33 +223,6 @@ def _reports(at: Workplace, user: str, made: Export) -> list[ScopeReport]:
         )
         for table in made.tables
     ]
-
-
-def plan_export(warehouse: Warehouse, catalog: Catalog, request: Request) -> list[ScopeReport]:
-    """A report for each table of which the user has something.
-
-    Raises:
-        NotFound, InvalidArgument, Unsupported, InUse: an unknown or impossible user, or a place that cannot be exported to.
-    """
-    user = check_user(request.user)
-    check_known(warehouse, user)
-    to = check_target(warehouse, request.options_of(ExportOptions).to or "", user)
-    reports = []
-    for table in tables_of_users(catalog, ()):
-        if not can(table.type, "cold tier"):
-            continue
-        target = warehouse.target_of(catalog, table, user)
-        with naming(target.root):
-            sizes = [found.size for found in open_store(target.location).list("")]
-        pending = warehouse.log(table).view().pending.get(user)
-        metrics = {"hot_rows": pending.rows if pending else 0, "files": len(sizes), "bytes": sum(sizes)}
-        reason = f"{metrics['files']} files of {metrics['bytes']} bytes are copied, after a flush of {metrics['hot_rows']} rows"
-        if sizes or pending:
-            scope = Scope(table.name, user)
-            reports.append(
-                ScopeReport(scope, "export", "planned", target.location, reason, parameters={_TO: to}, metrics=metrics)
-            )
-    return reports
 
 
 PROCEDURE = ExportUser()

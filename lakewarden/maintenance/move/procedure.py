@@ -30,8 +30,35 @@ class MoveProcedure(AsAWhole):
     """Raises as `maintenance.move.run.Mover.move`."""
 
     def look(self, at: Workplace, catalog: Catalog, request: Request) -> list[ScopeReport]:
+        """One report for the table as a whole; `skipped` where it is already there.
+
+        Raises:
+            NotFound: the table or the storage does not exist.
+            Unsupported: a STREAM table.
+            InUse: it is being moved elsewhere, or its place there is another table's.
+            StorageUnavailable: one of the two storages is away.
+        """
         named_tables(catalog, request.tables)
-        return [plan_move(at.warehouse, catalog, TableName.parse(request.tables[0]), _to(request) or "")]
+        warehouse, name, storage_id = at.warehouse, TableName.parse(request.tables[0]), _to(request) or ""
+        table = find_table(catalog, name)
+        require(table, "cold tier", "moves between storages")
+        here = table_location(warehouse, catalog, name, table.options.storage_id)
+        if begin_move(catalog, name, storage_id, warehouse.base).tables[name].move is None:
+            return [ScopeReport(Scope(name), "move", "skipped", here, f"it is on storage {storage_id!r} already")]
+        Presence.among(warehouse.root(catalog.storages[id_]) for id_ in (table.options.storage_id, storage_id)).check()
+        files = open_store(here).list("")
+        scopes = [scope for scope in scopes_of(warehouse, table, None) if warehouse.goes_along(catalog, table, scope.user)]
+        metrics = {"scopes": len(scopes), "files": len(files), "bytes": sum(found.size for found in files)}
+        report = ScopeReport(
+            Scope(name),
+            "move",
+            "planned",
+            here,
+            reason=f"{len(scopes)} scopes go to storage {storage_id!r}: {len(files)} files of {metrics['bytes']} bytes",
+            parameters={_TO: table_location(warehouse, catalog, name, storage_id).uri},
+            metrics=metrics,
+        )
+        return [report]
 
     def run(self, at: Workplace, catalog: Catalog, request: Request, job_id: str | None = None) -> list[ScopeReport]:
         return _move(at, catalog, request, job_id, lambda: None)
@@ -82,35 +109,6 @@ def _as_job(
             return work(Mover(at.warehouse, at.engine.run, lease, table, id_))
 
     return at.as_job("move", {"tables": str(table), **parameters}, locked, job_id)
-
-
-def plan_move(warehouse: Warehouse, catalog: Catalog, name: TableName, storage_id: str) -> ScopeReport:
-    """One report for the table as a whole; `skipped` where it is already there.
-
-    Raises:
-        NotFound: the table or the storage does not exist.
-        Unsupported: a STREAM table.
-        InUse: it is being moved elsewhere, or its place there is another table's.
-        StorageUnavailable: one of the two storages is away.
-    """
-    table = find_table(catalog, name)
-    require(table, "cold tier", "moves between storages")
-    here = table_location(warehouse, catalog, name, table.options.storage_id)
-    if begin_move(catalog, name, storage_id, warehouse.base).tables[name].move is None:
-        return ScopeReport(Scope(name), "move", "skipped", here, f"it is on storage {storage_id!r} already")
-    Presence.among(warehouse.root(catalog.storages[id_]) for id_ in (table.options.storage_id, storage_id)).check()
-    files = open_store(here).list("")
-    scopes = [scope for scope in scopes_of(warehouse, table, None) if warehouse.goes_along(catalog, table, scope.user)]
-    metrics = {"scopes": len(scopes), "files": len(files), "bytes": sum(found.size for found in files)}
-    return ScopeReport(
-        Scope(name),
-        "move",
-        "planned",
-        here,
-        reason=f"{len(scopes)} scopes go to storage {storage_id!r}: {len(files)} files of {metrics['bytes']} bytes",
-        parameters={_TO: table_location(warehouse, catalog, name, storage_id).uri},
-        metrics=metrics,
-    )
 
 
 def check_move(warehouse: Warehouse, plan: Plan) -> None:

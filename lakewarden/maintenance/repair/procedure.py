@@ -18,7 +18,6 @@ from lakewarden.maintenance.repair.report import RepairReport, outcome_of
 from lakewarden.maintenance.repair.run import Key, key_of, repair
 from lakewarden.maintenance.request import Request
 from lakewarden.maintenance.workplace import Workplace
-from lakewarden.tables.fanout import Run
 from lakewarden.tables.warehouse import Warehouse, find_table
 
 # Plans of repairs: a line for each scope, log and floor that is damaged; applied where what would be done is still the same.
@@ -51,28 +50,6 @@ def _report(warehouse: Warehouse, catalog: Catalog, one: RepairReport) -> ScopeR
         fault=one.fault,
         files=one.put_aside,
     )
-
-
-def apply_repair(warehouse: Warehouse, catalog: Catalog, run: Run, plan: Plan, job_id: str) -> list[ScopeReport]:
-    """Repairs what was planned and is still as it was planned; a report for each line. What is sound by now is `skipped`.
-
-    Raises:
-        NotFound, StorageUnavailable: as `repair`.
-    """
-    gone = [line for line in plan.scopes if not _stands(catalog, line)]
-    lines = {_key(line): line for line in plan.scopes if line not in gone}
-    request = replace(plan.request, tables=tuple(sorted({line.table for line in lines.values()})))
-    looked = repair(warehouse, catalog, run, request, job_id, frozenset()) if lines else []
-    now = _lines(warehouse, catalog, looked)
-    # Looked at again and compared whole: damage that changed since the plan may cost other rows than it showed.
-    same = {key for key, line in lines.items() if now.get(key) == line}
-    catalog = warehouse.catalog.read()  # a look at many scopes takes its time
-    found = repair(warehouse, catalog, run, request, job_id, frozenset(same)) if same else []
-    at = warehouse.clock()
-    reports = zip(found, as_reports(warehouse, catalog, found), strict=True)
-    done = {key_of(one): report for one, report in reports if key_of(one) in same}
-    held = [line.failed("repair", Moved(f"{line.table} was dropped since; plan again"), at) for line in gone]
-    return [done.get(key) or _refused(line, now, at) for key, line in lines.items()] + held
 
 
 def _table(catalog: Catalog, name: TableName) -> Table:
@@ -116,7 +93,26 @@ class Repair(ByScope):
         return as_reports(at.warehouse, catalog, repaired(at, catalog, request, job_id))
 
     def apply(self, at: Workplace, catalog: Catalog, plan: Plan, job_id: str) -> list[ScopeReport]:
-        return apply_repair(at.warehouse, catalog, at.engine.run, plan, job_id)
+        """Repairs what was planned and is still as it was planned; a report for each line. What is sound by now is `skipped`.
+
+        Raises:
+            NotFound, StorageUnavailable: as `repair`.
+        """
+        warehouse, run = at.warehouse, at.engine.run
+        gone = [line for line in plan.scopes if not _stands(catalog, line)]
+        lines = {_key(line): line for line in plan.scopes if line not in gone}
+        request = replace(plan.request, tables=tuple(sorted({line.table for line in lines.values()})))
+        looked = repair(warehouse, catalog, run, request, job_id, frozenset()) if lines else []
+        now = _lines(warehouse, catalog, looked)
+        # Looked at again and compared whole: damage that changed since the plan may cost other rows than it showed.
+        same = {key for key, line in lines.items() if now.get(key) == line}
+        catalog = warehouse.catalog.read()  # a look at many scopes takes its time
+        found = repair(warehouse, catalog, run, request, job_id, frozenset(same)) if same else []
+        ended = warehouse.clock()
+        reports = zip(found, as_reports(warehouse, catalog, found), strict=True)
+        done = {key_of(one): report for one, report in reports if key_of(one) in same}
+        held = [line.failed("repair", Moved(f"{line.table} was dropped since; plan again"), ended) for line in gone]
+        return [done.get(key) or _refused(line, now, ended) for key, line in lines.items()] + held
 
 
 def damage(at: Workplace, catalog: Catalog, request: Request) -> list[RepairReport]:
