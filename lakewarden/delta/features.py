@@ -27,10 +27,6 @@ _ORDER: tuple[Engine, ...] = ("native", "spark", "refused")
 InUse = Callable[[LogState], bool]
 
 
-def _always(_: LogState) -> bool:
-    return True
-
-
 def _set(name: str) -> InUse:
     return lambda state: state.metadata.says(name)
 
@@ -54,7 +50,7 @@ class Feature:
     """Whether readers have to know it, too."""
     legacy: tuple[int | None, int | None] = (None, None)
     """From which versions of reader and writer on it is meant without being listed."""
-    in_use: InUse = _always
+    in_use: InUse = lambda _: True
     routes: Mapping[Operation, Engine] = field(default_factory=dict)
     """Who may do what where it is in use; native where nothing is said."""
     carried: str = ""

@@ -92,15 +92,10 @@ class CommitStamp:
 
     @classmethod
     def of(cls, commit: CommitActions) -> CommitStamp | None:
-        """As `parse`."""
-        text = commit.info.get("userMetadata")
-        return cls.parse(text if isinstance(text, str) else None)
-
-    @classmethod
-    def parse(cls, text: str | None) -> CommitStamp | None:
         """The stamp of a commit of ours, None for anybody else's userMetadata."""
+        text = commit.info.get("userMetadata")
         try:
-            found = json.loads(text or "null")
+            found = json.loads(text) if isinstance(text, str) else None
         except ValueError:
             return None
         if not isinstance(found, dict) or found.pop(_MARK, None) != _FORMAT:

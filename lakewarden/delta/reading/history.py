@@ -20,7 +20,6 @@ from lakewarden.delta.commit_log.commits import CommitLog
 from lakewarden.delta.commit_log.stamp import CommitStamp
 from lakewarden.delta.replay.actions import CommitActions
 from lakewarden.delta.scope import existing_table
-from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import InvalidArgument
 from lakewarden.storage.open import open_store
 
@@ -84,13 +83,9 @@ def history(target: ScopeTarget, limit: int | None = None, before_version: int |
         raise InvalidArgument(f"limit {limit}: how many entries to show, 0 or more")
     if before_version is not None and before_version < 0:
         raise InvalidArgument(f"before_version {before_version}: versions count from 0, and 0 shows none")
-    return entries_of(existing_table(target), limit, before_version)
-
-
-def entries_of(table: ScopeTable, limit: int | None, before_version: int | None = None) -> list[HistoryEntry]:
-    """Returns the same for an open table."""
-    newest = table.version if before_version is None else min(table.version, before_version - 1)
-    return entries_below(table.location, newest + 1, limit)
+    table = existing_table(target)
+    end = table.version + 1
+    return entries_below(table.location, end if before_version is None else min(end, before_version), limit)
 
 
 def entries_below(location: Location, before_version: int, limit: int | None) -> list[HistoryEntry]:

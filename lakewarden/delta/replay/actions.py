@@ -33,11 +33,7 @@ class Vector(msgspec.Struct, frozen=True, rename="camel", gc=False, omit_default
     @property
     def id(self) -> str:
         """What tells it from every other vector of the file ("Derived Fields", `uniqueId`)."""
-        return vector_id(self.storage_type, self.path_or_inline_dv, self.offset)
-
-
-def vector_id(storage_type: str, path_or_inline: str, offset: int | None) -> str:
-    return f"{storage_type}{path_or_inline}" + ("" if offset is None else f"@{offset}")
+        return f"{self.storage_type}{self.path_or_inline_dv}" + ("" if self.offset is None else f"@{self.offset}")
 
 
 class AddChanges(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):

@@ -10,7 +10,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute
 
-from lakewarden.delta.replay.actions import AddFile, Vector, vector_id
+from lakewarden.delta.replay.actions import AddFile, Vector
 from lakewarden.delta.replay.paths import PLAIN, key_of
 from lakewarden.errors import Corrupt, Unsupported
 
@@ -137,14 +137,14 @@ def without(files: pa.Table, gone: Collection[FileKey]) -> pa.Table:
 
 def vectors_of(files: pa.Table) -> list[Vector | None]:
     """The vector of each file."""
-    column = files.column("deletionVector")
+    return _vectors(files.column("deletionVector"))
+
+
+def _vectors(column: Any) -> list[Vector | None]:
     if column.null_count == len(column):
         return [None] * len(column)
-    return [None if said is None else _described(said) for said in column.to_pylist()]
-
-
-def _described(said: dict[str, Any]) -> Vector:
-    return Vector(said["storageType"], said["pathOrInlineDv"], said["sizeInBytes"], said["cardinality"], said["offset"])
+    fields = "storageType", "pathOrInlineDv", "sizeInBytes", "cardinality", "offset"
+    return [None if said is None else Vector(*map(said.__getitem__, fields)) for said in column.to_pylist()]
 
 
 def _keyed(columns: dict[str, pa.Array[Any]], root: str) -> pa.Table:
@@ -161,11 +161,7 @@ def _keys(paths: pa.Array[Any], root: str) -> pa.Array[Any]:
 def _vector_ids(vectors: pa.Array[Any]) -> pa.Array[Any]:
     if vectors.null_count == len(vectors):
         return pa.repeat("", len(vectors))
-    ids = (
-        "" if said is None else vector_id(said["storageType"], said["pathOrInlineDv"], said["offset"])
-        for said in vectors.to_pylist()
-    )
-    return pa.array(ids, pa.string())
+    return pa.array(["" if each is None else each.id for each in _vectors(vectors)], pa.string())
 
 
 def _as(column: Any, kind: Any) -> Any:

@@ -26,7 +26,7 @@ from lakewarden.dagster.jobs.event_log.histories import Now, booked_commit, look
 from lakewarden.dagster.jobs.runs import book_themselves, tables_in
 from lakewarden.dagster.lakehouse import WarehouseRun, run_of
 from lakewarden.dagster.mount import Mount
-from lakewarden.delta.reading.history import entries_of
+from lakewarden.delta.reading.history import entries_below
 from lakewarden.delta.scope import open_scope
 from lakewarden.errors import LakewardenError
 from lakewarden.tables.fanout import fault_of
@@ -202,7 +202,7 @@ def _behind(now: Now, known: Mapping[Scope, int], lost: frozenset[str], scope: S
     table = open_scope(target)
     if table is None or table.version <= known.get(scope, -1):
         return ()
-    commits = entries_of(table, _COMMITS)
+    commits = entries_below(table.location, table.version + 1, _COMMITS)
     lines = [line_of_entry(commit) for commit in commits]
     unbooked = [place for place, commit in enumerate(commits) if not place or commit.version > known.get(scope, -1)]
     found = [

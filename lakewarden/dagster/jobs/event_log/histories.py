@@ -49,7 +49,7 @@ from lakewarden.dagster.jobs.event_log.events import (
 from lakewarden.dagster.lakehouse import WarehouseRun
 from lakewarden.dagster.mount import Mount
 from lakewarden.delta.commit_log.commits import CommitLog
-from lakewarden.delta.reading.history import HistoryEntry, entries_below, entries_of
+from lakewarden.delta.reading.history import HistoryEntry, entries_below
 from lakewarden.delta.scope import open_scope
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import LakewardenError
@@ -185,7 +185,7 @@ def _unchanged(now: Now, operation: Operation, scope: Scope) -> ScopeEvent:
     report = ScopeReport(scope, operation, "done", target.location, reason=NOTHING_PENDING)
     table = open_scope(target)
     if table is not None:
-        known = booked_commit(target, entries_of(table, 1)[0], table).report
+        known = booked_commit(target, entries_below(table.location, table.version + 1, 1)[0], table).report
         report = replace(report, version=known.version, state=known.state, finished_at=known.finished_at)
     return ScopeEvent(report, backlog=now.backlogs.get(scope, NO_BACKLOG), of_commit=False)
 
