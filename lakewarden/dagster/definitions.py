@@ -52,25 +52,15 @@ from lakewarden.storage.paths import STATE
 from lakewarden.tables.warehouse import Warehouse
 
 
-def mounted(job: dg.JobDefinition, mount: Mount, resources: Mapping[str, object]) -> dg.JobDefinition:
-    """The job over the warehouse; the name of its op, and so the form of the launchpad, is the same for every warehouse."""
-    (op,) = job.graph.node_defs
-    assert isinstance(op, dg.OpDefinition)
-    ours = _in_pool(op, mount) if job.tags[SLOT] == SPARK else op
-    graph = dg.GraphDefinition(
-        mount.named(job.name), node_defs=[ours], dependencies={dg.NodeInvocation(ours.name, alias=op.name): {}}
-    )
-    return graph.to_job(
-        description=job.description,
-        resource_defs=resources,
-        executor_def=dg.in_process_executor,
-        tags={**job.tags, **mount.tags},
-    )
+def mounted(
+    job: dg.JobDefinition, mount: Mount, resources: Mapping[str, object], graph: dg.GraphDefinition | None = None
+) -> dg.JobDefinition:
+    """A job over the warehouse: its ops take `lake`, `mount` and `spark`.
 
-
-def mounted_own(job: dg.JobDefinition, mount: Mount, resources: Mapping[str, object]) -> dg.JobDefinition:
-    """A job of the deployment's own over the warehouse: its ops take `lake`, `mount` and `spark`, as those of the library do."""
-    return job.graph.to_job(
+    Args:
+        graph: instead of its own.
+    """
+    return (graph or job.graph).to_job(
         mount.named(job.name),
         description=job.description,
         resource_defs=resources,
@@ -79,6 +69,16 @@ def mounted_own(job: dg.JobDefinition, mount: Mount, resources: Mapping[str, obj
         hooks=job.hook_defs,
         partitions_def=job.partitions_def,
         tags={**job.tags, **mount.tags},
+    )
+
+
+def _pooled(job: dg.JobDefinition, mount: Mount) -> dg.GraphDefinition:
+    """The graph of a job of the library. The name of its op, and so the form of the launchpad, is that of every warehouse."""
+    (op,) = job.graph.node_defs
+    assert isinstance(op, dg.OpDefinition)
+    ours = _in_pool(op, mount) if job.tags[SLOT] == SPARK else op
+    return dg.GraphDefinition(
+        mount.named(job.name), node_defs=[ours], dependencies={dg.NodeInvocation(ours.name, alias=op.name): {}}
     )
 
 
@@ -190,13 +190,13 @@ def _definitions(
         ],
         asset_checks=[*checks, *expected, *rejects],
         jobs=[
-            *(mounted(job, mount, of_jobs) for job in JOBS),
-            *(mounted_own(job, mount, of_jobs) for job in own_jobs),
+            *(mounted(job, mount, of_jobs, _pooled(job, mount)) for job in JOBS),
+            *(mounted(job, mount, of_jobs) for job in own_jobs),
             *build_restore_jobs(mount, catalog, of_jobs),
             *build_partition_jobs(mount, specs, catalog, of_jobs),
             *([build_check_job(mount, [*checks, *expected])] if checks else []),
             *([build_survey_job(mount, surveyed)] if surveyed else []),
-            *([mounted(relay_job, mount, of_jobs)] if has_topics(catalog) else []),
+            *([mounted(relay_job, mount, of_jobs, _pooled(relay_job, mount))] if has_topics(catalog) else []),
         ],
         schedules=[*schedules, *([build_survey_schedule(mount, surveys.cron)] if surveyed else [])],
         sensors=[

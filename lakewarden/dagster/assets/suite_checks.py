@@ -70,7 +70,7 @@ def evaluate(
         on_spark = is_large or one.type == UNEXPECTED_ROWS
         arguments = _with_moments(one.arguments, rows_schema(look.target.schema), on_spark)
         try:
-            made.append(_Made(one, place, one.maker(place, arguments)(), on_spark))
+            made.append(_Made(one, place, one.made(place, arguments), on_spark))
         except Exception as error:  # noqa: BLE001  # whatever Great Expectations finds wrong with what a user wrote
             wrong[place] = _unevaluated(f"{type(error).__name__}: {error}")
     try:

@@ -10,7 +10,7 @@ import json
 import re
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -74,18 +74,14 @@ class ExpectedCheck:
         said = ", ".join(f"{name}={value!r}" for name, value in self.arguments.items())
         return "\n\n".join(filter(None, [self.comment, f"Great Expectations: {self.type}({said})"]))
 
-    def maker(self, place: int, arguments: Mapping[str, object]) -> Callable[[], Expectation]:
+    def made(self, place: int, arguments: Mapping[str, object]) -> Expectation:
         """Raises Exception: Great Expectations knows no such expectation, or not these arguments."""
+        with old_modules():
+            from great_expectations.expectations.expectation_configuration import ExpectationConfiguration
 
-        def make() -> Expectation:
-            with old_modules():
-                from great_expectations.expectations.expectation_configuration import ExpectationConfiguration
-
-            found = ExpectationConfiguration(type=self.type, kwargs=dict(arguments), meta={PLACE: place})
-            made: Expectation = found.to_domain_obj()
-            return made
-
-        return make
+        found = ExpectationConfiguration(type=self.type, kwargs=dict(arguments), meta={PLACE: place})
+        made: Expectation = found.to_domain_obj()
+        return made
 
 
 @dataclass(frozen=True)

@@ -148,7 +148,7 @@ def _why_not(
 ) -> str:
     """Why no run starts now, whatever is in the source; empty where one may."""
     catalog = lake.warehouse.catalog.read()
-    if not _is_live(catalog, pipeline):
+    if pipeline.id not in {one.id for one in live_pipelines(catalog)}:
         return f"{pipeline.table} was dropped: its pipeline takes nothing any more"
     if not is_active(catalog, pipeline.table):
         return f"{DISABLED}: {pipeline.table.namespace}"
@@ -161,10 +161,6 @@ def _why_not(
     if failed and now < (again := ended_at(failed[0]) + wait_after(len(failed))):
         return f"{len(failed)} runs failed, the last of them {failed[0].dagster_run.run_id[:8]}: again at {again:%H:%M:%S} UTC"
     return ""
-
-
-def _is_live(catalog: Catalog, pipeline: Pipeline) -> bool:
-    return any(one.id == pipeline.id for one in live_pipelines(catalog))
 
 
 def _runs(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sqlite3
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
 from typing import Any
 
 import sqlalchemy as db
@@ -211,9 +211,9 @@ def relaxed(storage: EventLogStorage, run_id: str) -> Iterator[None]:
         for shard in (_INDEX, run_id):
             kept = stack.enter_context(closing(sqlite3.connect(storage.path_for_shard(shard))))
             kept.execute("SELECT count(*) FROM sqlite_master").fetchone()  # a connection opens its database at first use
-        event.listen(Engine, "connect", _do_not_wait)
-        stack.callback(event.remove, Engine, "connect", _do_not_wait)
-        yield
+        # in WAL mode: consistent after a power cut, if not complete
+        with _told("PRAGMA synchronous=NORMAL"):
+            yield
 
 
 def shrink(storage: SqliteEventLogStorage, run_id: str) -> None:
@@ -222,24 +222,21 @@ def shrink(storage: SqliteEventLogStorage, run_id: str) -> None:
         connection.execute("VACUUM")
 
 
-@contextmanager
-def overwriting(storage: EventLogStorage) -> Iterator[None]:
+def overwriting(storage: EventLogStorage) -> AbstractContextManager[None]:
     """Overwrites deleted data with zeros inside the block: SQLite would only mark its pages as free."""
-    if not isinstance(storage, SqliteEventLogStorage):
-        yield
-        return
-    event.listen(Engine, "connect", _overwrite)
+    return _told("PRAGMA secure_delete=ON") if isinstance(storage, SqliteEventLogStorage) else nullcontext()
+
+
+@contextmanager
+def _told(pragma: str) -> Iterator[None]:
+    """Each connection to SQLite that is made inside the block begins with the pragma."""
+
+    def connected(connection: object, record: object) -> None:  # noqa: ARG001  # SQLAlchemy's signature
+        if isinstance(connection, sqlite3.Connection):
+            connection.execute(pragma)
+
+    event.listen(Engine, "connect", connected)
     try:
         yield
     finally:
-        event.remove(Engine, "connect", _overwrite)
-
-
-def _overwrite(connection: object, record: object) -> None:  # noqa: ARG001  # SQLAlchemy's signature
-    if isinstance(connection, sqlite3.Connection):
-        connection.execute("PRAGMA secure_delete=ON")
-
-
-def _do_not_wait(connection: object, record: object) -> None:  # noqa: ARG001  # SQLAlchemy's signature
-    if isinstance(connection, sqlite3.Connection):
-        connection.execute("PRAGMA synchronous=NORMAL")  # in WAL mode: consistent after a power cut, if not complete
+        event.remove(Engine, "connect", connected)
