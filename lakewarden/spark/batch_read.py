@@ -124,28 +124,18 @@ NEVER_NULL = frozenset({SEQ})
 """Of the columns that every table has here; `_user` is NULL in a SHARED table."""
 
 
+@dataclass(frozen=True)
 class ScopePack(InputPartition):
-    """Scopes that a task reads whole."""
+    """Scopes that a task reads whole: as they are, or as of the version of the past that the options name."""
 
-    def __init__(self, users: tuple[str | None, ...]) -> None:
-        super().__init__(users)
-        self.users = users
+    users: tuple[str | None, ...]
 
 
+@dataclass(frozen=True)
 class SharedPart(InputPartition):
     """A part of a SHARED table."""
 
-    def __init__(self, number: int) -> None:
-        super().__init__(number)
-        self.number = number
-
-
-class PastPart(InputPartition):
-    """A scope as of a version of its past."""
-
-    def __init__(self, scope: Scope) -> None:
-        super().__init__(scope)
-        self.scope = scope
+    number: int
 
 
 class BatchReader(DataSourceReader):
@@ -181,7 +171,7 @@ class BatchReader(DataSourceReader):
             if self._filtered.nothing or users == ():
                 return [ScopePack(())]
             if self._options.as_of is not None:
-                return [PastPart(Scope(self._table.name, user)) for user in self._owners(users)]
+                return [ScopePack((user,)) for user in self._owners(users)]
             if self._table.type == "SHARED":
                 return self._of_shared()
             packs = scope_packs(warehouse, self._table, users, self._options.freshness, self._connection.cores)
@@ -228,15 +218,16 @@ class BatchReader(DataSourceReader):
     def _rows(self, partition: InputPartition) -> Iterator[Owned]:
         read = self._scopes
         match partition:
-            case ScopePack():
+            case ScopePack() if self._options.as_of is None:
                 yield from read.rows(partition.users)
             case SharedPart():
                 assert self._shared is not None, "it was divided"
                 yield from ((None, rows) for rows in self._shared.rows(partition.number, read))
-            case PastPart():
-                past = _past(self._connection.open(), self._table, self._options.as_of, partition.scope.user)
-                check_alike(past, self._schema)
-                yield partition.scope.user, past.rows(read.wanted)
+            case ScopePack():
+                for user in partition.users:
+                    past = _past(self._connection.open(), self._table, self._options.as_of, user)
+                    check_alike(past, self._schema)
+                    yield user, past.rows(read.wanted)
 
 
 class FilteredReader(BatchReader):

@@ -10,6 +10,7 @@ import msgspec
 import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from lakewarden.errors import InvalidArgument, NotFound
@@ -64,7 +65,6 @@ def _offsets(option: str, text: str) -> str | Offsets:
 
 NAME = "lakewarden_kafka"
 
-_SCHEMA = "key binary, value binary, topic string, partition int, offset long, timestamp timestamp"
 _TYPES: Mapping[str, pa.DataType] = {
     "key": pa.binary(),
     "value": pa.binary(),
@@ -93,8 +93,8 @@ class KafkaSource(DataSource):
     def name(cls) -> str:
         return NAME
 
-    def schema(self) -> str:
-        return _SCHEMA
+    def schema(self) -> StructType:
+        return from_arrow_schema(_ARROW)
 
     def reader(self, schema: StructType) -> DataSourceReader:  # it is ours
         with called_by_spark():
@@ -105,25 +105,24 @@ class KafkaSource(DataSource):
             return TopicStream(TopicOptions.of(self.options))
 
 
-class TopicBatch(DataSourceReader):
+class _TopicReader:
     def __init__(self, options: TopicOptions) -> None:
         self._options = options
 
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return read_range(self._options, cast("TopicRange", partition))
+
+
+class TopicBatch(_TopicReader, DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         with called_by_spark():
             bounds = bounds_of(self._options)
             first = _placed(self._options.starting or "earliest", bounds)
             return ranges(first, _placed(self._options.ending, bounds), bounds)
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        return read_range(self._options, cast("TopicRange", partition))
 
-
-class TopicStream(DataSourceStreamReader):
+class TopicStream(_TopicReader, DataSourceStreamReader):
     """Starts at the end of the topic if no option says where, as Spark's own source."""
-
-    def __init__(self, options: TopicOptions) -> None:
-        self._options = options
 
     def initialOffset(self) -> Offsets:  # noqa: N802  # Spark's name
         with called_by_spark():
@@ -136,9 +135,6 @@ class TopicStream(DataSourceStreamReader):
     def partitions(self, start: Offsets, end: Offsets) -> list[InputPartition]:
         with called_by_spark():
             return ranges(start, end, bounds_of(self._options))
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        return read_range(self._options, cast("TopicRange", partition))
 
 
 def bounds_of(options: TopicOptions) -> dict[int, OffsetRange]:

@@ -14,7 +14,6 @@ import dagster as dg
 from lakewarden.catalog.model import Table
 from lakewarden.catalog.state.fleet_days import ScheduleStanding, keep_schedules
 from lakewarden.client import Lakehouse
-from lakewarden.client.maintain_once import CADENCES
 from lakewarden.dagster.assets.checks import check_step, data_checks
 from lakewarden.dagster.assets.health import LOOK_EVERY, OTHERS, health_events
 from lakewarden.dagster.assets.health_changes import checks_of_health, report_checks
@@ -38,7 +37,7 @@ def build_check_sensor(mount: Mount, tables: Sequence[dg.AssetKey] = (), suites:
 
 
 def build_check_schedule(mount: Mount, suites: Sequence[Suite] = ()) -> dg.ScheduleDefinition:
-    return build_schedule(mount, partial(check_nightly, suites=suites), "check_job", CADENCES[check_nightly.__name__].cron)
+    return build_schedule(mount, partial(check_nightly, suites=suites))
 
 
 def check_sensor(

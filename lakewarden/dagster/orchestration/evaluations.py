@@ -11,6 +11,7 @@ import dagster as dg
 
 from lakewarden.catalog.model import Catalog
 from lakewarden.client import Lakehouse
+from lakewarden.client.maintain_once import CADENCES
 from lakewarden.dagster.internals import UnresolvedAssetJobDefinition
 from lakewarden.dagster.lakehouse import lake_of_tick
 from lakewarden.dagster.mount import Mount
@@ -98,18 +99,20 @@ def build_sensor(
     )
 
 
-def build_schedule(mount: Mount, look: Schedule, job: str, cron: str, *, running: bool = True) -> dg.ScheduleDefinition:
-    """A schedule that is named and described as the function, also within a `partial`, and starts runs of the warehouse's job.
+def build_schedule(mount: Mount, look: Schedule, *, running: bool = True) -> dg.ScheduleDefinition:
+    """A schedule that is named and described as the function, also within a `partial`. Its name's first word is that of the job
+    which it starts, and `CADENCES` has its times.
 
     Args:
         running: whether it runs from the start.
     """
     shown = _function(look)
+    name = shown.__name__
 
     @dg.schedule(
-        name=mount.named(shown.__name__),
-        job_name=mount.named(job),
-        cron_schedule=cron,
+        name=mount.named(name),
+        job_name=mount.named(f"{name.partition('_')[0]}_job"),
+        cron_schedule=CADENCES[name].cron,
         description=shown.__doc__,
         default_status=dg.DefaultScheduleStatus.RUNNING if running else dg.DefaultScheduleStatus.STOPPED,
     )

@@ -9,7 +9,7 @@ import dagster as dg
 
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.client import Lakehouse
-from lakewarden.client.maintain_once import CADENCES, why_held
+from lakewarden.client.maintain_once import why_held
 from lakewarden.dagster.mount import Mount
 from lakewarden.dagster.orchestration.evaluations import build_schedule
 from lakewarden.dagster.orchestration.runs import under_way
@@ -22,18 +22,19 @@ def build_schedules(mount: Mount, catalog: Catalog) -> list[dg.ScheduleDefinitio
     table loads the code location again."""
     streams = any(table.type == "STREAM" for table in live_tables(catalog))
     return [
-        build_schedule(mount, evict_minutely, "evict_job", CADENCES[evict_minutely.__name__].cron, running=streams),
-        build_schedule(mount, compact_hourly, "compact_job", CADENCES[compact_hourly.__name__].cron),
-        build_schedule(mount, optimize_nightly, "optimize_job", CADENCES[optimize_nightly.__name__].cron),
-        build_schedule(mount, vacuum_weekly, "vacuum_job", CADENCES[vacuum_weekly.__name__].cron),
-        dg.ScheduleDefinition(
-            name=mount.named("prune_nightly"),
-            job_name=mount.named("prune_job"),
-            cron_schedule="50 3 * * *",
-            description="Removes old events of scopes from Dagster's own storage; the warehouse is not touched.",
-            default_status=dg.DefaultScheduleStatus.RUNNING,
-        ),
+        build_schedule(mount, evict_minutely, running=streams),
+        *(build_schedule(mount, look) for look in (compact_hourly, optimize_nightly, vacuum_weekly)),
+        _plain(mount, "prune_nightly", "50 3 * * *", _PRUNES),
     ]
+
+
+_PRUNES = "Removes old events of scopes from Dagster's own storage; the warehouse is not touched."
+
+
+def _plain(mount: Mount, name: str, cron: str, said: str) -> dg.ScheduleDefinition:
+    """One that starts a run each time, whatever there is."""
+    job, on = mount.named(f"{name.partition('_')[0]}_job"), dg.DefaultScheduleStatus.RUNNING
+    return dg.ScheduleDefinition(name=mount.named(name), job_name=job, cron_schedule=cron, description=said, default_status=on)
 
 
 def compact_hourly(_context: dg.ScheduleEvaluationContext, lake: Lakehouse, _mount: Mount) -> dg.RunRequest | dg.SkipReason:
@@ -90,12 +91,6 @@ class Surveys:
 def build_survey_schedule(mount: Mount, cron: str) -> dg.ScheduleDefinition:
     """Raises InvalidArgument: it is not a cron expression."""
     try:
-        return dg.ScheduleDefinition(
-            name=mount.named("survey_daily"),
-            job_name=mount.named("survey_job"),
-            cron_schedule=cron,
-            description="Looks at tables that others wrote. Nothing is written there.",
-            default_status=dg.DefaultScheduleStatus.RUNNING,
-        )
+        return _plain(mount, "survey_daily", cron, "Looks at tables that others wrote. Nothing is written there.")
     except dg.DagsterInvalidDefinitionError as error:
         raise InvalidArgument(f"survey_cron {cron!r} is not a cron expression: it has five fields, as {SURVEY_CRON!r}") from error
