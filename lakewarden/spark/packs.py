@@ -11,7 +11,6 @@ import numpy as np
 from lakewarden.catalog.access import can
 from lakewarden.catalog.model import Table
 from lakewarden.catalog.state.floor import RECENT_SECONDS, floor_at
-from lakewarden.catalog.state.floor_entries import KnownState
 from lakewarden.log.view import LogView
 from lakewarden.tables.freshness import Freshness
 from lakewarden.tables.warehouse import Warehouse
@@ -78,8 +77,4 @@ def _known(warehouse: Warehouse, table: Table, users: Sequence[str]) -> Mapping[
         return {}
     marks = {user: warehouse.erasures.mark(user) for user in users}
     known = floor_at(warehouse.floor(table)).known(marks.values(), RECENT_SECONDS)
-    return {user: _bytes(known[mark]) for user, mark in marks.items() if mark in known}
-
-
-def _bytes(known: KnownState) -> int:
-    return 0 if known.upkeep is None else known.upkeep.bytes
+    return {user: found.upkeep.bytes for user, mark in marks.items() if (found := known.get(mark)) and found.upkeep}

@@ -136,8 +136,11 @@ def health_events(mount: Mount, found: Sequence[TableHealth]) -> list[dg.AssetMa
 
 def events_of(mount: Mount, one: TableHealth) -> list[dg.AssetMaterialization]:
     """The event of one table, and a second where it is flushed in time."""
+    named = {"dagster/table_name": str(one.table)}
+    metadata: Metadata = {**_worst(mount, one.worst), "size": in_units(one.status.bytes), **_numbers([one]), **named}
+    event = dg.AssetMaterialization(health_key(mount, one.table), description=_description(one), metadata=metadata)
     in_time = dg.AssetMaterialization(flushed_key(mount, one.table), description="no scope is late")
-    return [table_event(mount, one), *([in_time] if one.interval and not one.is_late else [])]
+    return [event, *([in_time] if one.interval and not one.is_late else [])]
 
 
 def health_checks(mount: Mount, found: Sequence[TableHealth]) -> list[dg.AssetCheckResult]:
@@ -184,12 +187,6 @@ def lateness(mount: Mount, found: TableHealth) -> dg.AssetCheckResult:
     )
 
 
-def table_event(mount: Mount, one: TableHealth) -> dg.AssetMaterialization:
-    return dg.AssetMaterialization(
-        health_key(mount, one.table), description=_description(one), metadata=_table_metadata(mount, one)
-    )
-
-
 def warehouse_event(mount: Mount, found: Sequence[TableHealth]) -> dg.AssetMaterialization:
     said = ", ".join([*_wrong(found), *_counted(found, "late_scopes", "late")]) or "all is flushed in time"
     return dg.AssetMaterialization(health_key(mount), description=said, metadata=_warehouse_metadata(mount, found))
@@ -210,11 +207,6 @@ def _counted(found: Sequence[TableHealth], name: str, what: str) -> Iterator[str
 def _description(one: TableHealth) -> str:
     late = f"{one.late_scopes:,} of {one.status.scopes:,} scopes are late" if one.late_scopes else "flushed in time"
     return "; ".join(filter(None, [*_wrong([one]), late, one.status.error]))
-
-
-def _table_metadata(mount: Mount, one: TableHealth) -> Metadata:
-    named = {"dagster/table_name": str(one.table)}
-    return {**_worst(mount, one.worst), "size": in_units(one.status.bytes), **_numbers([one]), **named}
 
 
 def _warehouse_metadata(mount: Mount, found: Sequence[TableHealth]) -> Metadata:

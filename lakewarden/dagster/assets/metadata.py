@@ -73,7 +73,7 @@ def scope_metadata(report: ScopeReport, backlog: Backlog = NO_BACKLOG) -> Metada
             "size": in_units(state.bytes) if state else "",
             "parameters": _flat(report.parameters),
             "metrics": _flat(counted),
-            "files": _files(report.files) if report.files else None,
+            "files": table_value({"path": path} for path in report.files[:_FILES_SHOWN]) if report.files else None,
         }
     )
 
@@ -131,10 +131,6 @@ def _standing(report: ScopeReport, backlog: Backlog) -> dict[str, int | str]:
 
 _FILES_SHOWN = 100
 """Events must stay small: a vacuum of thousands of files lists the first ones, and `metrics` has their number."""
-
-
-def _files(files: Sequence[str]) -> dg.MetadataValue:
-    return table_value({"path": path} for path in files[:_FILES_SHOWN])
 
 
 def _flat(values: Mapping[str, object]) -> str:

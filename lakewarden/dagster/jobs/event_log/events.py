@@ -167,7 +167,9 @@ def book_events(context: dg.OpExecutionContext, mount: Mount, booked: Iterable[S
         scopes = [one.report.scope for one in every if not is_key(one.report.scope.user or "")]
         for scope in scopes:
             context.log.warning("%s: %r has no page, since Dagster takes no partition with U+0000", scope.table, scope.user)
-        events = [event for one in every if one.report.scope not in scopes for event in _events(mount, one)]
+        events = list[AssetEvent]()
+        for one in (one for one in every if one.report.scope not in scopes):
+            events += [*(partition_event(mount, one, touched) for touched in one.touched), _event(mount, one)]
         done = {event.partition for event in events if isinstance(event, dg.AssetMaterialization)}
         clear_failures(context, mount.asset_key(table), sorted(filter(None, done)))
         log_events(context, events)
@@ -176,10 +178,6 @@ def book_events(context: dg.OpExecutionContext, mount: Mount, booked: Iterable[S
 def event_kind(report: ScopeReport) -> type[dg.AssetMaterialization] | type[dg.AssetObservation]:
     """A change of the scope is a materialization; a dry run is an observation."""
     return dg.AssetMaterialization if report.outcome == "done" else dg.AssetObservation
-
-
-def _events(mount: Mount, booked: ScopeEvent) -> list[AssetEvent]:
-    return [*(partition_event(mount, booked, touched) for touched in booked.touched), _event(mount, booked)]
 
 
 def partition_event(mount: Mount, booked: ScopeEvent, touched: PartitionEvent) -> AssetEvent:
@@ -204,17 +202,13 @@ def _description(report: ScopeReport) -> str:
 
 def _event(mount: Mount, booked: ScopeEvent) -> AssetEvent:
     report = booked.report
+    found = {**scope_metadata(report, booked.backlog), **_history(booked)}
     return event_kind(report)(
         mount.asset_key(report.scope.table),
         partition=report.scope.user,
         description=_description(report),
-        metadata={**_metadata(booked), **_restore_link(mount, report)},
+        metadata={**(found if booked.of_commit else _unchanged(found)), **_restore_link(mount, report)},
     )
-
-
-def _metadata(booked: ScopeEvent) -> Metadata:
-    found = {**scope_metadata(booked.report, booked.backlog), **_history(booked)}
-    return found if booked.of_commit else _unchanged(found)
 
 
 def _history(booked: ScopeEvent) -> Metadata:

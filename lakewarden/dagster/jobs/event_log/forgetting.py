@@ -74,7 +74,8 @@ def _names_user(instance: dg.DagsterInstance, run: dg.DagsterRun, names: IdSpell
     """Whether the run names the user. Without SQL, every event is read."""
     if named is not None:
         return run.run_id in named
-    return names.stand_in((run.run_config, run.tags)) or _output_names_user(instance, run.run_id, names)
+    output = (json.loads(dg.serialize_value(entry)) for entry in instance.all_logs(run.run_id))
+    return names.stand_in((run.run_config, run.tags)) or any(map(names.stand_in, output))
 
 
 def _is_of(run: dg.DagsterRun, user: str, names: IdSpellings) -> bool:
@@ -94,10 +95,6 @@ def _runs(instance: dg.DagsterInstance) -> Iterator[dg.DagsterRun]:
     while page := instance.get_runs(cursor=cursor, limit=_PAGE):
         yield from page
         cursor = page[-1].run_id
-
-
-def _output_names_user(instance: dg.DagsterInstance, run_id: str, names: IdSpellings) -> bool:
-    return any(names.stand_in(json.loads(dg.serialize_value(entry))) for entry in instance.all_logs(run_id))
 
 
 def _delete(instance: dg.DagsterInstance, run: dg.DagsterRun, names: IdSpellings, mark: str) -> None:
