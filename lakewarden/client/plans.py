@@ -83,7 +83,7 @@ class PlanCalls(Noun):
             look: opens each scope, also those in which nothing is to do by what the state knows.
         """
         from lakewarden.maintenance.scopes import named_tables
-        from lakewarden.maintenance.vacuum.need import vacuumable
+        from lakewarden.maintenance.vacuum.removable import vacuumable
 
         warehouse = self._parts.warehouse
         named = named_tables(catalog := warehouse.catalog.read(), tables)

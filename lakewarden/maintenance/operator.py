@@ -24,7 +24,7 @@ from lakewarden.maintenance.plans.value import MAX_SCOPES, Plan, plan_of
 from lakewarden.maintenance.procedure import AsAWhole, procedure_of
 from lakewarden.maintenance.request import Request, check_queueable, check_request, new_request, request_of_job
 from lakewarden.maintenance.scopes import named_tables
-from lakewarden.maintenance.vacuum.need import vacuumable
+from lakewarden.maintenance.vacuum.removable import vacuumable
 from lakewarden.maintenance.workplace import Workplace
 from lakewarden.tables.warehouse import find_table
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -15,7 +14,7 @@ from lakewarden.catalog.state.floor_entries import UNSEEN, KnownScopes, Rows
 from lakewarden.catalog.state.floor_objects import Summary
 from lakewarden.maintenance.plans.select import Need, to_compact, to_optimize
 from lakewarden.maintenance.vacuum import VacuumOptions
-from lakewarden.maintenance.vacuum.removable import LOG_AGE, SAFE_HOURS, horizon_of, retention
+from lakewarden.maintenance.vacuum.removable import LOG_AGE, horizon_of, retention, vacuumable
 from lakewarden.tables.warehouse import Warehouse
 
 
@@ -43,11 +42,6 @@ class OldRemains(Need):
 def to_vacuum(warehouse: Warehouse, table: Table, options: VacuumOptions) -> OldRemains:
     now, hours = warehouse.clock(), retention(options, table.name, warehouse.retention_hours(table))
     return OldRemains.before(horizon_of(hours, now, options.latest), now)
-
-
-def vacuumable(warehouse: Warehouse, tables: Iterable[Table]) -> list[str]:
-    """Those that a vacuum may run on unattended: a shorter retention has to be forced by an operator each time."""
-    return [str(table.name) for table in tables if warehouse.retention_hours(table) >= SAFE_HOURS]
 
 
 def unattended(warehouse: Warehouse, table: Table) -> dict[Operation, Need]:

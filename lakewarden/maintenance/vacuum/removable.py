@@ -15,12 +15,13 @@ What stays, whatever a writer's clock said:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property, partial
 
 from lakewarden.base.scope import Scope, TableName
+from lakewarden.catalog.model import Table
 from lakewarden.catalog.options import MAX_HOURS
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.commit_log.damage import has_readable_checkpoint
@@ -31,6 +32,7 @@ from lakewarden.errors import InvalidArgument, NotFound
 from lakewarden.maintenance.vacuum import VacuumOptions
 from lakewarden.maintenance.vacuum.unreferenced_files import ORPHAN_AGE, orphans, stray_files, table_files, unnamed_commits
 from lakewarden.storage.objects import StoredObject
+from lakewarden.tables.warehouse import Warehouse
 
 LOG_AGE = timedelta(days=30)
 """Delta's own `logRetentionDuration`: a writer paused for longer could commit a version number a second time."""
@@ -172,6 +174,11 @@ def retention(options: VacuumOptions, subject: Scope | TableName, retention_hour
             f" restores still use would be deleted. Retain {SAFE_HOURS} hours or more, or force it"
         )
     return float(hours)
+
+
+def vacuumable(warehouse: Warehouse, tables: Iterable[Table]) -> list[str]:
+    """Those that a vacuum may run on unattended: a shorter retention has to be forced by an operator each time."""
+    return [str(table.name) for table in tables if warehouse.retention_hours(table) >= SAFE_HOURS]
 
 
 def horizon_of(hours: float, now: datetime, latest: datetime | None) -> datetime:
