@@ -8,7 +8,7 @@ from sqlglot import exp, parse_one
 
 from lakewarden.base import VERSION
 from lakewarden.errors import Unsupported
-from lakewarden.serve.postgres.catalog_relations import CLASSES, OWNER_NAME, VisibleCatalog
+from lakewarden.serve.postgres.catalog_relations import CATALOG, CLASSES, OWNER_NAME, VisibleCatalog
 from lakewarden.serve.postgres.kinds import KINDS
 from lakewarden.serve.postgres.variables import SERVER_VERSION
 
@@ -63,6 +63,12 @@ def _value(value: exp.Expr) -> Made:
 _NOTHING = _value(exp.cast(exp.null(), "VARCHAR"))
 
 
+def _visible(of: VisibleCatalog, given: Sequence[exp.Expr]) -> exp.Expr:
+    places = (CATALOG, of.oids.get(f"{of.seen.namespace}/", CATALOG))
+    found = exp.select("oid").from_(relation("pg_class")).where(exp.column("relnamespace").isin(*places))
+    return exp.In(this=given[0], query=exp.Subquery(this=found))
+
+
 def _index(_: VisibleCatalog, given: Sequence[exp.Expr]) -> exp.Expr:
     return looked_up("index_columns", "name", oid=given[0], n=given[1] if len(given) > 1 else exp.Literal.number(0))
 
@@ -111,9 +117,7 @@ def _expanded(_: VisibleCatalog, given: Sequence[exp.Expr]) -> exp.Expr:
 
 
 FUNCTIONS: Mapping[str, Made] = {
-    "pg_table_is_visible": lambda _, given: exp.In(
-        this=given[0], query=exp.Subquery(this=exp.select("oid").from_(relation("visible")))
-    ),
+    "pg_table_is_visible": _visible,
     **dict.fromkeys(
         (
             *("pg_type_is_visible", "pg_function_is_visible", "has_table_privilege", "has_schema_privilege", "pg_has_role"),

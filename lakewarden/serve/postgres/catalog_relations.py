@@ -251,15 +251,6 @@ def _roles(of: VisibleCatalog) -> Iterator[Row]:
         yield {"oid": number, "rolname": name, "rolinherit": True, "rolcanlogin": name != OWNER_NAME, "rolconnlimit": -1}
 
 
-def _visible(of: VisibleCatalog) -> Iterator[Row]:
-    for thing in of.things:
-        if thing.namespace == of.seen.namespace:
-            yield {"oid": of.oids[thing.full]}
-            if thing.key:
-                yield {"oid": of.oids[f"{thing.full}#"]}
-    yield from ({"oid": oid} for oid in CLASSES.values())
-
-
 _ROWS: Mapping[str, Callable[[VisibleCatalog], Iterable[Row]]] = {
     "pg_class": _classes,
     "pg_namespace": _namespaces,
@@ -274,7 +265,6 @@ _ROWS: Mapping[str, Callable[[VisibleCatalog], Iterable[Row]]] = {
     "pg_user": lambda of: [{"usename": of.seen.principal.user, "usesysid": OWNER + 1}],
     "pg_am": lambda _: ({"oid": oid, "amname": name, "amtype": kind} for oid, name, kind in _ACCESS_METHODS),
     "pg_settings": lambda of: ({"name": name, "setting": value} for name, value in of.variables.shown()),
-    "visible": _visible,
     "index_columns": _index_columns,
 }
 """The others have no rows: there is nothing of their kind."""

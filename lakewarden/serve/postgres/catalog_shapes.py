@@ -85,7 +85,6 @@ information_schema.constraint_column_usage table_schema:text table_name:text col
   constraint_name:text
 information_schema.routines routine_catalog:text routine_schema:text routine_name:text routine_type:text data_type:text
 information_schema.sequences sequence_catalog:text sequence_schema:text sequence_name:text
-visible oid:oid
 index_columns oid:oid n:int name:text
 """
 
@@ -99,7 +98,7 @@ def _read(text: str) -> dict[str, dict[str, str]]:
 
 
 SHAPES: Mapping[str, Mapping[str, str]] = _read(_SHAPES)
-"""By name; of `pg_catalog` unless it says another schema. The last two are our own, for functions."""
+"""By name; of `pg_catalog` unless it says another schema. The last one is our own, for a function."""
 
 
 OURS = "lakewarden"
@@ -131,7 +130,8 @@ VIEWS: Mapping[str, str] = {
         'pg_catalog' AS udt_schema, t.typname AS udt_name, 'NO' AS is_identity, 'NEVER' AS is_generated,
         CASE c.relkind WHEN 'v' THEN 'NO' ELSE 'YES' END AS is_updatable
         FROM lakewarden.tables c JOIN pg_attribute a ON a.attrelid = c.oid JOIN pg_type t ON t.oid = a.atttypid
-        LEFT JOIN pg_attrdef d ON d.adrelid = c.oid AND d.adnum = a.attnum""",
+        LEFT JOIN pg_attrdef d ON d.adrelid = c.oid AND d.adnum = a.attnum
+        ORDER BY c.table_schema, c.table_name, a.attnum""",
     "information_schema.views": """SELECT table_catalog, table_schema, table_name, NULL::text AS view_definition
         FROM lakewarden.tables WHERE relkind = 'v'""",
     "information_schema.table_constraints": """SELECT * EXCLUDE (conindid), 'PRIMARY KEY' AS constraint_type
