@@ -12,11 +12,11 @@ from functools import reduce
 from typing import TypeVar
 
 from lakewarden.catalog.column_types import ColumnType
-from lakewarden.catalog.column_values import LiteralDefault, canonical_default, initial_of, parse_default
+from lakewarden.catalog.column_values import initial_of
 from lakewarden.catalog.model import Column, SchemaColumn, Table
 from lakewarden.catalog.names import check_column
 from lakewarden.catalog.options import alter_options
-from lakewarden.catalog.schema import check_kind, declare_column
+from lakewarden.catalog.schema import check_kind, declare_column, with_default
 from lakewarden.errors import AlreadyExists, InvalidArgument, SchemaChanged
 
 
@@ -108,7 +108,7 @@ def altered(table: Table, change: Alteration, now: datetime) -> Table:
         case SetNullable(name, nullable):
             return _with(table, _nullability(table, _column(table, name), nullable))
         case SetDefault(name, default):
-            return _with(table, _defaulted(_column(table, name), default))
+            return _with(table, with_default(_column(table, name), default))
 
 
 def tightens(table: Table, change: Alteration) -> str | None:
@@ -161,7 +161,7 @@ def _widened(table: Table, column: SchemaColumn, text: str) -> SchemaColumn:
     if not _is_wider(column.type, type_):
         raise InvalidArgument(f"column {column.name!r} is {column.type} and cannot become {type_}: only wider types of its kind")
     # The default is spelled anew in the wider type.
-    return _defaulted(replace(column, type=type_), column.default)
+    return with_default(replace(column, type=type_), column.default)
 
 
 def _is_wider(before: ColumnType, after: ColumnType) -> bool:
@@ -183,17 +183,7 @@ def _nullability(table: Table, column: SchemaColumn, nullable: bool) -> SchemaCo
         return column
     # Rows from before may have NULL, so the column of the Delta table stays nullable.
     changed = replace(column, nullable=nullable, null_before=not nullable)
-    return _defaulted(changed, column.default)
-
-
-def _defaulted(column: SchemaColumn, text: str | None) -> SchemaColumn:
-    try:
-        default = None if text is None else canonical_default(text, column.type)
-    except InvalidArgument as error:
-        raise InvalidArgument(f"column {column.name!r}: {error.message}") from error
-    if default is not None and not column.nullable and parse_default(default, column.type) == LiteralDefault(None):
-        raise InvalidArgument(f"column {column.name!r} is NOT NULL and cannot have the default NULL")
-    return replace(column, default=default)
+    return with_default(changed, column.default)
 
 
 def _with(table: Table, column: SchemaColumn) -> Table:

@@ -9,19 +9,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from types import MappingProxyType
-from typing import Any, Literal, cast
+from typing import Any, Literal, cast, get_args
 
 from lakewarden.base.quantities import seconds_of, text_of
-from lakewarden.catalog.access import ACCESS_LEVELS, TableKind
+from lakewarden.catalog.access import TableKind
 from lakewarden.catalog.kept_settings import check_ratio
 from lakewarden.catalog.model import Compression, EvictionStrategy, FlushPolicy, OnDuplicate, TableOptions, TableType
 from lakewarden.catalog.names import AccessLevel, check_storage_id
 from lakewarden.errors import InvalidArgument
 
-_COMPRESSIONS = ("none", "snappy", "zstd")
-_STRATEGIES = ("time_based", "size_based", "hybrid")
 _MAX_ROWS = 1_000_000
 _MAX_INTERVAL = 86_400
 MAX_HOURS = 2**32 - 1
@@ -46,6 +43,10 @@ def _itself(value: Any) -> Any:
     return value
 
 
+Reader = Callable[[str, str], object]
+"""Takes an option's name and a text, and returns its value; raises InvalidArgument where the text does not mean one."""
+
+
 @dataclass(frozen=True)
 class TableOption:
     """One option: a row of `OPTIONS`."""
@@ -53,8 +54,7 @@ class TableOption:
     field: str
     """Of `TableOptions`; none of TYPE, which says again what stands before it."""
     takes: Mapping[TableKind, Taking]
-    read: Callable[[str], object]
-    """The value of a text; raises InvalidArgument where the text does not mean one."""
+    read: Reader
     show: Callable[[Any], Any] | None = _itself
     """What a list of tables shows for the value, as `read` takes it; None where the value has a column of its own there."""
     shown_as_default: bool = False
@@ -164,13 +164,13 @@ def _changed(type: TableType, before: TableOptions, texts: Mapping[str, str]) ->
             _agrees(type, text)
         else:
             spec = OPTIONS[option]
-            value = spec.read(text)
+            value = spec.read(option, text)
             if spec.takes[type] != "ignored":
                 fields[spec.field] = value
     return replace(before, **fields)  # type: ignore[arg-type]  # each reader returns its field's type
 
 
-def parse_flush_policy(text: str) -> FlushPolicy:
+def parse_flush_policy(option: str, text: str) -> FlushPolicy:
     """`rows:1000,interval:60` → FlushPolicy(1000, 60).
 
     Raises:
@@ -181,12 +181,12 @@ def parse_flush_policy(text: str) -> FlushPolicy:
         key, colon, number = (piece.strip() for piece in part.partition(":"))
         key = _POLICY_ALIASES.get(key.lower(), key)
         if not colon or key.lower() not in ("rows", "interval") or key.lower() in found:
-            raise InvalidArgument(f"FLUSH_POLICY {text!r}: {part!r} is not rows:N or interval:SECONDS; {_POLICY_FORM}")
-        found[key.lower()] = _whole("FLUSH_POLICY", number)
+            raise InvalidArgument(f"{option} {text!r}: {part!r} is not rows:N or interval:SECONDS; {_POLICY_FORM}")
+        found[key.lower()] = _whole(option, number)
     rows, interval = found.get("rows", 0), found.get("interval", 0)
     if not (rows or interval) or rows >= _MAX_ROWS or interval >= _MAX_INTERVAL:
         raise InvalidArgument(
-            f"FLUSH_POLICY {text!r} is out of its bounds: rows below {_MAX_ROWS:,}, interval below {_MAX_INTERVAL:,} seconds, "
+            f"{option} {text!r} is out of its bounds: rows below {_MAX_ROWS:,}, interval below {_MAX_INTERVAL:,} seconds, "
             "and one of them above 0"
         )
     return FlushPolicy(rows or None, interval or None)
@@ -197,15 +197,15 @@ _POLICY_ALIASES = {"row_limit": "rows", "interval_seconds": "interval"}
 _POLICY_FORM = "the form is rows:1000, interval:60 or rows:1000,interval:60"
 
 
-def parse_size(text: str) -> int:
+def parse_size(option: str, text: str) -> int:
     """`128MB` → 134217728. A number alone is bytes; 1 MB is 1024 × 1024.
 
     Raises:
         InvalidArgument: the text is not a size, or it is out of its bounds.
     """
-    size = parse_bytes("TARGET_FILE_SIZE", text)
+    size = parse_bytes(option, text)
     if not MIN_SIZE <= size <= MAX_SIZE:
-        raise InvalidArgument(f"TARGET_FILE_SIZE {text!r} must lie between 1KB and 1024GB")
+        raise InvalidArgument(f"{option} {text!r} must lie between 1KB and 1024GB")
     return size
 
 
@@ -223,35 +223,28 @@ def _whole(option: str, text: str) -> int:
     return int(text)
 
 
-def _hours(text: str) -> int:
-    hours = _whole("DELETED_RETENTION_HOURS", text)
-    if hours > MAX_HOURS:
-        raise InvalidArgument(f"DELETED_RETENTION_HOURS {text} is more than {MAX_HOURS}")
-    return hours
+def _at_most(most: int, hint: str = "") -> Reader:
+    def read(option: str, text: str) -> int:
+        number = _whole(option, text)
+        if number > most:
+            raise InvalidArgument(f"{option} {text} is more than {most}{hint}")
+        return number
+
+    return read
 
 
-def _compression(text: str) -> Compression:
-    if text.lower() not in _COMPRESSIONS:
-        raise InvalidArgument(f"COMPRESSION {text!r} must be one of {', '.join(_COMPRESSIONS)}")
-    return cast("Compression", text.lower())
+def _one_of(words: object) -> Reader:
+    """Reads a word of a `Literal`, in any case."""
+    allowed: tuple[str, ...] = get_args(words)
 
+    def read(option: str, text: str) -> str:
+        found = next((word for word in allowed if word.lower() == text.lower()), None)
+        if found is None:
+            listed = " or ".join(allowed) if len(allowed) == 2 else f"one of {', '.join(allowed)}"
+            raise InvalidArgument(f"{option} {text!r} must be {listed}")
+        return found
 
-def _access_level(text: str) -> AccessLevel:
-    if text.upper() not in ACCESS_LEVELS:
-        raise InvalidArgument(f"ACCESS_LEVEL {text!r} must be one of {', '.join(ACCESS_LEVELS)}")
-    return cast("AccessLevel", text.upper())
-
-
-def _strategy(text: str) -> EvictionStrategy:
-    if text.lower() not in _STRATEGIES:
-        raise InvalidArgument(f"EVICTION_STRATEGY {text!r} must be one of {', '.join(_STRATEGIES)}")
-    return cast("EvictionStrategy", text.lower())
-
-
-def _on_duplicate(text: str) -> OnDuplicate:
-    if text.lower() not in ("error", "replace"):
-        raise InvalidArgument(f"ON_DUPLICATE {text!r} must be error or replace")
-    return cast("OnDuplicate", text.lower())
+    return read
 
 
 def _switch(option: str, text: str) -> bool:
@@ -260,36 +253,33 @@ def _switch(option: str, text: str) -> bool:
     return _SWITCH[text.lower()]
 
 
-def _ttl(text: str) -> int:
-    seconds = _whole("TTL_SECONDS", text)
+def _ttl(option: str, text: str) -> int:
+    seconds = _whole(option, text)
     if not 1 <= seconds <= _MAX_SECONDS:
-        raise InvalidArgument(f"TTL_SECONDS {text} must lie between 1 and {_MAX_SECONDS}")
+        raise InvalidArgument(f"{option} {text} must lie between 1 and {_MAX_SECONDS}")
     return seconds
 
 
-def _stream_size(text: str) -> int:
-    size = _whole("MAX_STREAM_SIZE_BYTES", text)
-    if size > _MAX_STREAM:
-        raise InvalidArgument(f"MAX_STREAM_SIZE_BYTES {text} is more than {_MAX_STREAM}; 0 means any size")
-    return size
-
-
-def _ratio(text: str) -> float | None:
+def _ratio(option: str, text: str) -> float | None:
     if text.upper() in ("NULL", "DEFAULT"):
         return None
     try:
-        return check_ratio("COMPACTION_RATIO", float(text))
+        return check_ratio(option, float(text))
     except ValueError as error:
-        raise InvalidArgument(f"COMPACTION_RATIO {text!r} is not a number, such as 3, or DEFAULT") from error
+        raise InvalidArgument(f"{option} {text!r} is not a number, such as 3, or DEFAULT") from error
 
 
-def _is_true(text: str) -> bool:
+def _is_true(_option: str, text: str) -> bool:
     return text.upper() == "TRUE"
 
 
 def _agrees(type: TableType, text: str) -> None:
     if text.upper() != type:
         raise InvalidArgument(f"conflicting table type definitions: {type} and TYPE {text!r}")
+
+
+def _storage_id(_option: str, text: str) -> str:
+    return check_storage_id(text)
 
 
 def _truth(value: bool) -> str:
@@ -300,35 +290,29 @@ def _on_or_off(value: bool | None) -> str | None:
     return None if value is None else "on" if value else "off"
 
 
+_OF_FILES = _by_type("taken", "taken", "refused")
+_OF_STREAMS = _by_type("refused", "refused", "taken")
+_NOT_OF_STREAMS = _by_type("taken", "taken", "ignored")
+
 OPTIONS: Mapping[str, TableOption] = MappingProxyType(
     {
-        "FLUSH_POLICY": TableOption("flush_policy", _by_type("taken", "taken", "ignored"), parse_flush_policy, show=str),
-        "TARGET_FILE_SIZE": TableOption("target_file_size", _by_type("taken", "taken", "refused"), parse_size),
-        "DELETED_RETENTION_HOURS": TableOption("retention_hours", _by_type("taken", "taken", "ignored"), _hours),
+        "FLUSH_POLICY": TableOption("flush_policy", _NOT_OF_STREAMS, parse_flush_policy, show=str),
+        "TARGET_FILE_SIZE": TableOption("target_file_size", _OF_FILES, parse_size),
+        "DELETED_RETENTION_HOURS": TableOption("retention_hours", _NOT_OF_STREAMS, _at_most(MAX_HOURS)),
         "TTL_SECONDS": TableOption("ttl_seconds", _by_type("refused", "refused", "required"), _ttl),
-        "EVICTION_STRATEGY": TableOption(
-            "eviction_strategy", _by_type("refused", "refused", "taken"), _strategy, shown_as_default=True
-        ),
-        "MAX_STREAM_SIZE_BYTES": TableOption("max_stream_size", _by_type("refused", "refused", "taken"), _stream_size),
-        "COMPRESSION": TableOption("compression", _by_type("taken", "taken", "refused"), _compression, shown_as_default=True),
+        "EVICTION_STRATEGY": TableOption("eviction_strategy", _OF_STREAMS, _one_of(EvictionStrategy), shown_as_default=True),
+        "MAX_STREAM_SIZE_BYTES": TableOption("max_stream_size", _OF_STREAMS, _at_most(_MAX_STREAM, "; 0 means any size")),
+        "COMPRESSION": TableOption("compression", _OF_FILES, _one_of(Compression), shown_as_default=True),
         "ACCESS_LEVEL": TableOption(
-            "access_level", _by_type("refused", "taken", "refused"), _access_level, shown_as_default=True
+            "access_level", _by_type("refused", "taken", "refused"), _one_of(AccessLevel), shown_as_default=True
         ),
         "USE_USER_STORAGE": TableOption("use_user_storage", _by_type("taken", "refused", "refused"), _is_true, show=_truth),
-        "ON_DUPLICATE": TableOption("on_duplicate", _by_type("taken", "taken", "refused"), _on_duplicate, since=2),
-        "CHANGE_TRACKING": TableOption(
-            "change_tracking", _by_type("taken", "taken", "refused"), partial(_switch, "CHANGE_TRACKING"), _on_or_off, since=2
-        ),
-        "LOG_RETENTION": TableOption(
-            "log_retention", _by_type("taken", "taken", "refused"), partial(seconds_of, "LOG_RETENTION"), text_of, since=2
-        ),
-        "COMPACTION_RATIO": TableOption(
-            "compaction_ratio", _by_type("taken", "taken", "refused"), _ratio, "{:g}".format, since=3
-        ),
-        "CHANGE_DATA_FEED": TableOption(
-            "change_data_feed", _by_type("taken", "taken", "refused"), partial(_switch, "CHANGE_DATA_FEED"), _on_or_off, since=2
-        ),
-        "STORAGE_ID": TableOption("storage_id", _by_type("taken", "taken", "ignored"), check_storage_id, show=None),
-        "TYPE": TableOption("", _by_type("taken", "taken", "taken"), str, show=None),
+        "ON_DUPLICATE": TableOption("on_duplicate", _OF_FILES, _one_of(OnDuplicate), since=2),
+        "CHANGE_TRACKING": TableOption("change_tracking", _OF_FILES, _switch, _on_or_off, since=2),
+        "LOG_RETENTION": TableOption("log_retention", _OF_FILES, seconds_of, text_of, since=2),
+        "COMPACTION_RATIO": TableOption("compaction_ratio", _OF_FILES, _ratio, "{:g}".format, since=3),
+        "CHANGE_DATA_FEED": TableOption("change_data_feed", _OF_FILES, _switch, _on_or_off, since=2),
+        "STORAGE_ID": TableOption("storage_id", _NOT_OF_STREAMS, _storage_id, show=None),
+        "TYPE": TableOption("", _by_type("taken", "taken", "taken"), lambda _option, text: text, show=None),
     }
 )

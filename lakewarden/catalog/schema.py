@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 
 from lakewarden.catalog.access import can
 from lakewarden.catalog.column_types import NO_KEY, NO_PARTITION, ColumnType
@@ -44,15 +46,27 @@ def declare(
 def declare_column(number: int, column: Column, in_key: bool) -> SchemaColumn:
     """Raises InvalidArgument: a bad name, type or default."""
     name = check_column(column.name)
-    try:
+    with _named(name):
         kind = ColumnType.parse(column.type)
-        default = None if column.default is None else canonical_default(column.default, kind)
+    return with_default(SchemaColumn(number, name, kind, column.nullable and not in_key, None), column.default)
+
+
+def with_default(column: SchemaColumn, text: str | None) -> SchemaColumn:
+    """Raises InvalidArgument: it is no default of such a column."""
+    with _named(column.name):
+        default = None if text is None else canonical_default(text, column.type)
+    if default is not None and not column.nullable and parse_default(default, column.type) == LiteralDefault(None):
+        raise InvalidArgument(f"column {column.name!r} is NOT NULL and cannot have the default NULL")
+    return replace(column, default=default)
+
+
+@contextmanager
+def _named(column: str) -> Iterator[None]:
+    """Names the column in errors."""
+    try:
+        yield
     except InvalidArgument as error:
-        raise InvalidArgument(f"column {name!r}: {error.message}") from error
-    nullable = column.nullable and not in_key
-    if not nullable and default is not None and parse_default(default, kind) == LiteralDefault(None):
-        raise InvalidArgument(f"column {name!r} is NOT NULL and cannot have the default NULL")
-    return SchemaColumn(number, name, kind, nullable, default)
+        raise InvalidArgument(f"column {column!r}: {error.message}") from error
 
 
 def check_kind(column: SchemaColumn, append_only: bool) -> None:

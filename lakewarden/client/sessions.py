@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 from lakewarden.base.clock import Pause, wait
 from lakewarden.base.commit_metadata import Metadata, attaches
+from lakewarden.catalog.changes.engines import namespace_of
 from lakewarden.catalog.state.processes import LiveQueries, LiveQuery
 from lakewarden.client.parts import Noun
 from lakewarden.errors import FailedPrecondition
-from lakewarden.tables.warehouse import check_namespace
 
 if TYPE_CHECKING:
     from lakewarden.catalog.access import Principal
@@ -111,7 +111,7 @@ class SqlSessions(SqlCalls):
         from lakewarden.sql.session import SqlSession  # as above
 
         if namespace is not None and namespace not in self._parts.warehouse.catalog.recent().namespaces:
-            check_namespace(self._parts.warehouse.catalog.read(), namespace)
+            namespace_of(self._parts.warehouse.catalog.read(), namespace)
         return SqlSession(self.served_services, principal, namespace=namespace, refuses_blocks="" if connected else _ONE_REQUEST)
 
     @property

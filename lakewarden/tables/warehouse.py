@@ -313,12 +313,6 @@ def cold_tables(catalog: Catalog) -> list[Table]:
     return [table for table in live_tables(catalog) if can(table.type, "cold tier")]
 
 
-def check_namespace(catalog: Catalog, name: str) -> None:
-    """Raises NotFound: there is no such namespace; the message names those that there are."""
-    if name not in catalog.namespaces:
-        raise NotFound(f"there is no namespace {name!r}; there are {', '.join(catalog.namespaces) or 'none'}")
-
-
 def find_table(catalog: Catalog, name: TableName) -> Table:
     """Returns the table of that name.
 

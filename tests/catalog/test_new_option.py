@@ -50,7 +50,7 @@ def test_a_new_option_is_two_files(tmp_path: Path) -> None:
     copy = tmp_path / "lakewarden"
     shutil.copytree(_ROOT / "lakewarden", copy, ignore=shutil.ignore_patterns("__pycache__"))
     _insert(copy / "catalog" / "model.py", _FIELD, "    owner_team: str | None = None\n")
-    row = '"OWNER_TEAM": TableOption("owner_team", _by_type("taken", "taken", "refused"), str.lower, since=3),\n'
+    row = '"OWNER_TEAM": TableOption("owner_team", _OF_FILES, lambda _option, text: text.lower(), since=3),\n'
     _insert(copy / "catalog" / "options.py", _ROW, f"        {row}")
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
     command = [sys.executable, "-c", _USE, str(tmp_path / "warehouse")]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from lakewarden.base.scope import TableName
-from lakewarden.catalog.changes.objects import BaseOf, check_place
+from lakewarden.catalog.changes.objects import BaseOf, check_place, check_storage
 from lakewarden.catalog.model import Catalog, Move, Table
 from lakewarden.errors import Conflict, InUse, NotFound
 
@@ -19,8 +19,7 @@ def begin_move(catalog: Catalog, name: TableName, storage_id: str, base_of: Base
         InUse: it is being moved elsewhere, or its place there is a table's (its own, too).
     """
     table = _table(catalog, name)
-    if storage_id not in catalog.storages:
-        raise NotFound(f"Storage {storage_id!r} does not exist; the storages are {', '.join(catalog.storages)}")
+    check_storage(catalog, storage_id)
     if table.move is not None and table.move.target != storage_id:
         raise InUse(f"{name} is being moved to storage {table.move.target!r}: end that, or cancel it, first")
     if table.move is not None or table.options.storage_id == storage_id:

@@ -81,7 +81,7 @@ def add_table(catalog: Catalog, table: Table, base_of: BaseOf) -> Catalog:
     check_table(name.name)
     if name.namespace not in catalog.namespaces:
         raise NotFound(f"there is no namespace {name.namespace!r}; create it first: CREATE NAMESPACE {name.namespace}")
-    _check_storage(catalog, table)
+    check_storage(catalog, table.options.storage_id)
     _check_relation_free(catalog, "table", name)
     check_place(catalog, table, table.options.storage_id, base_of)
     return replace(catalog, tables={**catalog.tables, name: table})
@@ -122,7 +122,7 @@ def replace_table(catalog: Catalog, table: Table, base_of: BaseOf) -> Catalog:
         NotFound: no such storage.
         InUse: its place on another storage is another table's.
     """
-    _check_storage(catalog, table)
+    check_storage(catalog, table.options.storage_id)
     before = catalog.tables[table.name]
     if table.options.storage_id != before.options.storage_id:
         # Without itself, whose old place it may overlap with.
@@ -298,10 +298,10 @@ def _check_relation_free(catalog: Catalog, kind: str, name: TableName) -> None:
     _check_free(kind, str(name), {str(other): str(other) for other in (*catalog.tables, *catalog.blanks, *catalog.views)})
 
 
-def _check_storage(catalog: Catalog, table: Table) -> None:
-    if table.options.storage_id not in catalog.storages:
-        there = ", ".join(catalog.storages)
-        raise NotFound(f"Storage {table.options.storage_id!r} does not exist; the storages are {there}")
+def check_storage(catalog: Catalog, storage_id: str) -> None:
+    """Raises NotFound: there is no such storage for tables or users."""
+    if storage_id not in catalog.storages:
+        raise NotFound(f"Storage {storage_id!r} does not exist; the storages are {', '.join(catalog.storages)}")
 
 
 def _check_free(kind: str, name: str, there: dict[str, str]) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from lakewarden.base.clock import behind
+from lakewarden.catalog.changes.objects import check_storage
 from lakewarden.catalog.model import Catalog, StorageMode, User
 from lakewarden.catalog.names import Role
 from lakewarden.errors import AlreadyExists, InvalidArgument, NotFound, PermissionDenied
@@ -121,8 +122,8 @@ def _check_reach(by: Role, act: str, user_id: str, role: Role) -> None:
 
 
 def _check_storage(catalog: Catalog, user: User) -> None:
-    if user.storage_id is not None and user.storage_id not in catalog.storages:
-        raise NotFound(f"Storage {user.storage_id!r} does not exist; the storages are {', '.join(catalog.storages)}")
+    if user.storage_id is not None:
+        check_storage(catalog, user.storage_id)
 
 
 def _email(text: str) -> str:

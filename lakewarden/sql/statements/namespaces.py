@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from sqlglot import exp
 
-from lakewarden.catalog.changes.engines import engine_changed_at, engine_id
+from lakewarden.catalog.changes.engines import engine_changed_at, engine_id, namespace_of
 from lakewarden.catalog.changes.objects import describe_namespace
 from lakewarden.maintenance.admin.namespaces import make_namespace, make_view, remove_namespace, remove_view, switch_engine
 from lakewarden.maintenance.drop import drop_now
@@ -31,7 +31,6 @@ from lakewarden.sql.statement import (
 )
 from lakewarden.sql.statements.clauses import if_exists, if_not_exists
 from lakewarden.sql.system_listings import MOMENT, WHOLE, tables_by_namespace, texts
-from lakewarden.tables.warehouse import check_namespace
 
 
 @dataclass(frozen=True)
@@ -131,7 +130,7 @@ def alter_namespace(context: Context, statement: AlterNamespace) -> StatementDon
 
 
 def use_namespace(context: Context, statement: UseNamespace) -> StatementDone:
-    check_namespace(context.catalog, statement.name)
+    namespace_of(context.catalog, statement.name)
     return StatementDone(f"namespace {statement.name} is in use")
 
 
