@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import TypeVar
 
@@ -69,16 +70,18 @@ def text_of(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds == int(seconds) else f"{round(seconds * 1000)} ms"
 
 
-def portions(items: Iterable[T], size_of: Callable[[T], int], most: int) -> Iterator[list[T]]:
-    """The items in their order, in portions of at most so much together; one that has more is a portion of its own."""
+def portions(items: Iterable[T], size_of: Callable[[T], int], most: int, most_items: int = sys.maxsize) -> Iterator[list[T]]:
+    """The items in their order, in portions of at most so much together, and so many; one that has more is a portion of its
+    own."""
     portion: list[T] = []
-    size = 0
+    room = most
     for item in items:
-        if portion and size + size_of(item) > most:
+        size = size_of(item)
+        if portion and (size > room or len(portion) == most_items):
             yield portion
-            portion, size = [], 0
+            portion, room = [], most
         portion.append(item)
-        size += size_of(item)
+        room -= size
     if portion:
         yield portion
 

@@ -75,13 +75,7 @@ DEFINE: dict[DefineAct, Roles] = {"create": STAFF, "alter": STAFF, "drop": ADMIN
 tables.
 """
 
-MAINTAIN: dict[MaintainAct, Roles] = {
-    "flush": STAFF,
-    "compact": STAFF,
-    "evict": STAFF,
-    "move": ADMINS,
-    "maintain every scope of": STAFF,
-}
+MAINTAIN: dict[MaintainAct, Roles] = {**dict.fromkeys(get_args(MaintainAct), STAFF), "move": ADMINS}
 
 WarehouseAct = Literal[
     "create views",
@@ -99,18 +93,11 @@ WarehouseAct = Literal[
 Act = TableAct | WarehouseAct
 
 WAREHOUSE: dict[WarehouseAct, Roles] = {
-    "create views": ADMINS,
-    "manage namespaces": ADMINS,
-    "manage storages": ADMINS,
-    "check storages": ADMINS,
-    "manage settings": ADMINS,
-    "kill jobs": ADMINS,
-    "manage users": ADMINS,
-    "back up the database": ADMINS,
+    **dict.fromkeys(get_args(WarehouseAct), ADMINS),
     "export their own data": SIGNED_IN,
     "look at what exists": SIGNED_IN,
 }
-"""Acts that do not concern one table."""
+"""Acts that do not concern one table: an administrator's, unless they are everybody's who signed in."""
 
 IMPERSONATE: dict[Role, Roles] = {
     "anonymous": NOBODY,

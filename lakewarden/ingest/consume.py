@@ -14,26 +14,16 @@ from lakewarden.ingest.pipelines.rejects import rejects_table
 from lakewarden.ingest.record_fit import Fit, MessageFit, Misfit, RowsOf
 from lakewarden.ingest.record_formats import decoder
 from lakewarden.ingest.topic_report import ConsumeReport, PartitionReport
-from lakewarden.log.once import Resume
-from lakewarden.log.once import WriterBatch as LogOnce
+from lakewarden.log.once import Resume, WriterBatch
 from lakewarden.log.record import OP, USER, LogBatch
 from lakewarden.maintenance.open_table import open_table
 from lakewarden.storage.kafka_topics import MessageBatch, OffsetRange, Topic, partitions_of, reading, topic_id
 from lakewarden.tables.client import TableClient
-from lakewarden.tables.direct.value import WriteIdentity
 from lakewarden.tables.dynamic import StreamPlace, holding_place, writing
 from lakewarden.tables.warehouse import Warehouse, find_table
 
 
 # Where the rows of messages go, each batch once by the offsets that it covers.
-@dataclass(frozen=True)
-class Span:
-    """The offsets of a batch: from `first`, below `next_offset`."""
-
-    first: int
-    next_offset: int
-
-
 class TopicLanding(Protocol):
     """Takes the batches of one partition of a topic."""
 
@@ -49,8 +39,8 @@ class TopicLanding(Protocol):
         """Says from where to go on where a repair left that uncertain. `end`: behind the last message that there is now."""
         ...
 
-    def take(self, batch: LogBatch, span: Span) -> bool:
-        """Takes a batch, unless others were taken since `span.first`; returns whether it did.
+    def take(self, batch: LogBatch, once: WriterBatch) -> bool:
+        """Takes a batch, unless others were taken since `once.above`; returns whether it did.
 
         Raises:
             BeingErased: rows are of a user who is being erased; nothing was taken.
@@ -72,8 +62,8 @@ class LogLanding:
     def resume(self, how: Resume, end: int) -> None:
         self.client.log.resume(self.app, how, end)
 
-    def take(self, batch: LogBatch, span: Span) -> bool:
-        return self.client.reader.appending.append_once(batch, LogOnce(self.app, span.next_offset, span.first)) is not None
+    def take(self, batch: LogBatch, once: WriterBatch) -> bool:
+        return self.client.reader.appending.append_once(batch, once) is not None
 
 
 @dataclass(frozen=True)
@@ -89,9 +79,8 @@ class DirectLanding:
     def resume(self, how: Resume, end: int) -> None:
         self.client.direct.resume(self.app, how, end)
 
-    def take(self, batch: LogBatch, span: Span) -> bool:
-        rows = batch.rows.drop_columns([OP, USER])
-        return not self.client.direct.append([rows], once=WriteIdentity(self.app, span.next_offset, span.first)).repeated
+    def take(self, batch: LogBatch, once: WriterBatch) -> bool:
+        return not self.client.direct.append([batch.rows.drop_columns([OP, USER])], once=once).repeated
 
 
 @dataclass(frozen=True)
@@ -164,10 +153,7 @@ def consume(warehouse: Warehouse, request: ConsumeRequest, reach: Reach = no_fau
 def _taken(warehouse: Warehouse, request: ConsumeRequest, place: StreamPlace | None, reach: Reach) -> ConsumeReport:
     table = find_table(warehouse.catalog.read(), request.table)
     client = open_table(warehouse, table)
-    owners = RowsOf.of(table, request.user, request.user_column)
-    fit = Fit(
-        table, owners, decoder(request.value_format), warehouse.clock, warehouse.new_id, client.author, client.reader.target
-    )
+    fit = Fit(client, RowsOf.of(table, request.user, request.user_column), decoder(request.value_format))
     partitions = partitions_of(request.topic)
     if partitions is None:
         raise NotFound(f"Kafka at {request.topic.broker.servers} has no {request.topic}")
@@ -211,7 +197,8 @@ class PartitionConsumer:
         at = self._first(landing.taken_upto(), bounds)
         while at < bounds.high:
             batch = self.reader.read(self.number, at, self.request.batch_messages, bounds.high)
-            fitted = self._land(landing, batch, Span(at, batch.next_offset))
+            # By the offsets that it covers: from `above`, below its number.
+            fitted = self._land(landing, batch, WriterBatch(self.app, batch.next_offset, at))
             if fitted is None:
                 at = self._first(landing.taken_upto(), bounds)  # another ingest took some of them
             else:
@@ -232,7 +219,7 @@ class PartitionConsumer:
             " go on without them with skip_lost (--skip-lost)"
         )
 
-    def _land(self, landing: TopicLanding, batch: MessageBatch, span: Span) -> MessageFit | None:
+    def _land(self, landing: TopicLanding, batch: MessageBatch, once: WriterBatch) -> MessageFit | None:
         """Rejects first: what comes again after a death is known there by its offset. None where the batch was taken before."""
         fitted = self.fit.fit(batch.messages)
         if not batch.messages:
@@ -240,9 +227,9 @@ class PartitionConsumer:
         if self.place is not None:
             self.place.check(self.client.warehouse)
         if fitted.misfits:
-            self._reject(fitted.misfits, span.next_offset)
+            self._reject(fitted.misfits, batch.next_offset)
         self.reach("consume:rejected")
-        if not landing.take(fitted.batch, span):
+        if not landing.take(fitted.batch, once):
             return None
         self.reach("consume:taken")
         return fitted
@@ -261,7 +248,7 @@ class PartitionConsumer:
             if not rows:
                 return
             added = rejects.completed(rows, user=None)
-            if not rejects.direct.append([added], once=WriteIdentity(app, next_offset, known)).repeated:
+            if not rejects.direct.append([added], once=WriterBatch(app, next_offset, known)).repeated:
                 return
 
     def _rejects(self) -> TableClient:

@@ -17,8 +17,8 @@ from lakewarden.errors import InvalidArgument
 from lakewarden.storage.paths import check_user
 from lakewarden.tables.rows.columns import Convert, Values, fit_apart
 from lakewarden.tables.rows.defaults import Defaults
-from lakewarden.tables.rows.intake import absent_mark
-from lakewarden.tables.rows.validate import validated
+from lakewarden.tables.rows.intake import absent_mark, table_of
+from lakewarden.tables.rows.validate import validated, why_needed
 
 
 def text_column(name: str) -> SchemaColumn:
@@ -101,7 +101,7 @@ class RowCheck:
                 raise InvalidArgument(f"unknown column {name!r}; {columns}")
         for column in self.schema.columns:
             if column.name not in given and not column.nullable and column.default is None:
-                raise InvalidArgument(f"column {column.name!r} is missing, and {_why(self.schema, column)}; {columns}")
+                raise InvalidArgument(f"column {column.name!r} is missing, and {why_needed(self.schema, column)}; {columns}")
 
     def __call__(self, given: ConvertedBlock) -> CheckedBlock:
         for column in self.schema.columns:
@@ -111,7 +111,7 @@ class RowCheck:
         kept[list(given.misfits)] = False
         columns = {name: values for name, values in given.columns.items() if name not in self.extra}
         marks = {absent_mark(name): values for name, values in given.absent.items() if name not in self.extra}
-        rows = _table(self.schema, columns | marks, given.rows).filter(pa.array(kept))
+        rows = table_of(columns | marks, given.rows, self.schema).filter(pa.array(kept))
         users = None if users is None else users.filter(pa.array(kept))
         own = self.owner.user or self.owner.author
         loose = replace(self.schema, primary_key=())
@@ -129,7 +129,7 @@ class RowCheck:
             if absent is not None and column.default is not None:
                 missing = missing & ~absent.to_numpy(zero_copy_only=False)
         for row in np.flatnonzero(missing):
-            given.reject(int(row), f"column {column.name!r}: NULL or no value, and {_why(self.schema, column)}")
+            given.reject(int(row), f"column {column.name!r}: NULL or no value, and {why_needed(self.schema, column)}")
 
     def _users(self, given: ConvertedBlock) -> pa.Array[Any] | None:
         if self.owner.column is None:
@@ -151,17 +151,6 @@ def _is_user(name: str | None) -> bool:
     except InvalidArgument:
         return False
     return True
-
-
-def _why(schema: TableSchema, column: SchemaColumn) -> str:
-    return f"the column is {'in the primary key' if column.name in schema.primary_key else 'NOT NULL'}"
-
-
-def _table(schema: TableSchema, columns: dict[str, pa.Array[Any]], rows: int) -> pa.Table:
-    if columns:
-        return pa.Table.from_arrays(list(columns.values()), names=list(columns))
-    name = schema.names[0]  # a table cannot count rows without a column
-    return pa.table({name: pa.nulls(rows), absent_mark(name): pa.repeat(True, rows)})
 
 
 def _by_record(given: ConvertedBlock) -> dict[int, str]:

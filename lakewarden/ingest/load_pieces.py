@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import BinaryIO, cast
 
-from lakewarden.errors import InvalidArgument, LakewardenError
+from lakewarden.errors import InvalidArgument
 from lakewarden.ingest.load_checks import RowCheck
 from lakewarden.ingest.load_formats import header_of
 from lakewarden.ingest.load_sources import FilePiece, SourceFile
@@ -114,11 +114,3 @@ def opened(source: SourceFile) -> Iterator[BinaryIO]:
                 yield cast("BinaryIO", unpacked)
         except (gzip.BadGzipFile, EOFError, zlib.error) as error:
             raise InvalidArgument(f"not a whole gzip file: {error}") from error
-
-
-def survey(look: FileLook, source: SourceFile) -> list[FilePiece] | LakewardenError:
-    """The pieces, or the error as a value: a task of Spark cannot raise it."""
-    try:
-        return look(source)
-    except LakewardenError as error:
-        return error

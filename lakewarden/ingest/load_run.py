@@ -10,26 +10,26 @@ from typing import Literal, TypeVar
 
 import pyarrow as pa
 
+from lakewarden.base.quantities import portions
 from lakewarden.catalog.model import TableSchema
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.parquet.files import NewFile
 from lakewarden.errors import InvalidArgument, LakewardenError, Reject, RowsRejected, Unsupported
 from lakewarden.ingest.load_checks import CheckedBlock, RowCheck, RowOwner
 from lakewarden.ingest.load_formats import parse_csv, parse_json, parse_parquet
-from lakewarden.ingest.load_pieces import FileLook, count_piece, form_of, named, opened, placed, records_of, survey
-from lakewarden.ingest.load_sources import SHOWN_REJECTS, FilePiece, LoadReport, SourceFile, find_sources, total_bytes
+from lakewarden.ingest.load_pieces import FileLook, count_piece, form_of, named, opened, placed, records_of
+from lakewarden.ingest.load_sources import SHOWN_REJECTS, FilePiece, LoadReport, SourceFile, find_sources
 from lakewarden.ingest.templates.parquet_files import open_parquet
-from lakewarden.log.once import Resume
+from lakewarden.log.once import Resume, WriterBatch
 from lakewarden.log.position import WHOLE, PartlyAppended
 from lakewarden.log.record import UPSERT, USER, LogBatch, log_batch
 from lakewarden.log.table_log import TableLog
-from lakewarden.storage.location import local_path
 from lakewarden.storage.steps import Steps, in_one_step
 from lakewarden.tables.client import TableClient
 from lakewarden.tables.direct.outputs import TaskOutput, remove_written, shuffled
 from lakewarden.tables.direct.task_files import TaskNumbers, all_written, write_rows
-from lakewarden.tables.direct.value import Given, Reserve, TaskFiles, WriteIdentity
-from lakewarden.tables.fanout import Run, SizedWork
+from lakewarden.tables.direct.value import Given, Reserve, TaskFiles
+from lakewarden.tables.fanout import Run, SizedWork, done_and_failed, or_error
 from lakewarden.tables.intake import TableIntake
 from lakewarden.tables.rows.records import RecordBlock, Records, record_lines
 
@@ -67,13 +67,10 @@ class PieceChecked:
     rejects: Rejects
 
 
-def check_piece(check: RowCheck, piece: FilePiece) -> PieceChecked | LakewardenError:
-    """Reads a piece and keeps no row of it. An error is a value: a task of Spark cannot raise it."""
+def check_piece(check: RowCheck, piece: FilePiece) -> PieceChecked:
+    """Reads a piece and keeps no row of it."""
     rejects = Rejects()
-    try:
-        return PieceChecked(sum(made.rows.num_rows for made in read_piece(check, piece, rejects)), rejects)
-    except LakewardenError as error:
-        return error
+    return PieceChecked(sum(made.rows.num_rows for made in read_piece(check, piece, rejects)), rejects)
 
 
 def _row_groups(check: RowCheck, piece: FilePiece, rejects: Rejects) -> Iterator[CheckedBlock]:
@@ -193,17 +190,14 @@ def _users(batch: LogBatch) -> set[str]:
 
 
 def _batches(schema: TableSchema, blocks: Iterable[CheckedBlock], most: int) -> Iterator[LogBatch]:
-    held: list[pa.Table] = []
-    for made in blocks:
-        if not made.rows.num_rows:
-            continue
-        assert made.users is not None, "each row names its user"
-        if held and sum(each.num_rows for each in held) + made.rows.num_rows > most:
-            yield LogBatch(schema.version, pa.concat_tables(held))
-            held = []
-        held.append(log_batch(schema, made.rows, made.users, UPSERT).rows)
-    if held:
-        yield LogBatch(schema.version, pa.concat_tables(held))
+    some = (made for made in blocks if made.rows.num_rows)
+    for held in portions(some, lambda made: made.rows.num_rows, most):
+        yield LogBatch(schema.version, pa.concat_tables([_logged(schema, made) for made in held]))
+
+
+def _logged(schema: TableSchema, made: CheckedBlock) -> pa.Table:
+    assert made.users is not None, "each row names its user"
+    return log_batch(schema, made.rows, made.users, UPSERT).rows
 
 
 T = TypeVar("T")
@@ -263,14 +257,14 @@ class Load:
         sources = find_sources(self.client.warehouse, request.paths, request.format)
         pieces = self._pieces(check, sources)
         if table.type == "SHARED" and not table.schema.keyed:
-            once = None if request.once is None else WriteIdentity(f"load/{request.once}", 0)
+            once = None if request.once is None else WriterBatch(f"load/{request.once}", 0)
             if once is not None and request.resume is not None:
-                self.client.direct.resume(once.app, request.resume, once.version)
+                self.client.direct.resume(once.writer, request.resume, once.batch)
             done = self.client.direct.append(self._given(check, pieces), once=once)
             rows, version, repeated = done.rows_inserted, done.version, done.repeated
         else:
             rows, version, repeated = self._by_key(check, pieces), None, False
-        size = total_bytes(sources)
+        size = sum(source.found.size for source in sources)
         return LoadReport(
             str(table.name), len(sources), size, rows, self.rejects.count, self.rejects.first, version, repeated=repeated
         )
@@ -292,10 +286,10 @@ class Load:
     def _pieces(self, check: RowCheck, sources: Sequence[SourceFile]) -> list[FilePiece]:
         """The pieces of all files, in order."""
         look = FileLook(check, self.client.warehouse.settings.load.piece_bytes)
-        surveyed = self._each(partial(survey, look), sources, lambda _source: 0, lambda source: source.found.place.uri)
-        pieces = [piece for found in surveyed for piece in _or_raise(found)]
+        surveyed = self._each(look, [SizedWork(source, 0, source.on_disk) for source in sources])
+        pieces = [piece for found in surveyed for piece in found]
         long = [piece for piece in pieces if piece.source.format != "parquet" and piece.size < piece.source.found.size]
-        counted = self._each(count_piece, long, lambda piece: piece.size, lambda piece: piece.source.found.place.uri)
+        counted = self._each(count_piece, map(_sized, long))
         counts = dict(zip(long, counted, strict=True))
         made: list[FilePiece] = []
         for _, group in groupby(pieces, key=lambda piece: piece.source):
@@ -303,9 +297,12 @@ class Load:
             made += placed(own, [counts[piece] for piece in own]) if own[0] in counts else own
         return made
 
-    def _each(self, work: Callable[[T], R], items: Sequence[T], size: Callable[[T], int], place: Callable[[T], str]) -> list[R]:
-        sized = [SizedWork(item, size(item), on_disk=local_path(place(item)) is not None) for item in items]
-        return self.run_tasks(partial(in_one_step, work), sized)
+    def _each(self, work: Callable[[T], R], items: Iterable[SizedWork[T]]) -> list[R]:
+        """What a task makes of each. Raises the first error."""
+        done, failed = done_and_failed(self.run_tasks(partial(in_one_step, partial(or_error, work)), [*items]))
+        if failed is not None:
+            raise failed
+        return done
 
     def _given(self, check: RowCheck, pieces: Sequence[FilePiece]) -> Given:
         """The rows as they are read, one piece after the other; of many bytes, data files that tasks write."""
@@ -317,9 +314,7 @@ class Load:
         """Has a task write each piece; raises `RowsRejected` where the request says so."""
         stops = self.request.on_reject == "stop"
         tasks = [PieceTask(target, check, piece, reserve(min(piece.most, WHOLE)), stops) for piece in pieces]
-        sized = [
-            SizedWork(task, task.piece.size, on_disk=local_path(task.piece.source.found.place.uri) is not None) for task in tasks
-        ]
+        sized = [SizedWork(task, task.piece.size, task.piece.source.on_disk) for task in tasks]
         found = all_written(self.run_tasks, target, write_piece, sized, lambda one: one.written)
         written = [one.written for one in found]
         try:
@@ -354,10 +349,7 @@ class Load:
             batches = (log_batch(check.schema, rows, owner, UPSERT) for rows in self._rows(check, pieces) if rows.num_rows)
             return self.client.reader.appending.append_whole(batches).rows
         if self.request.on_reject != "skip":
-            found = self._each(
-                partial(check_piece, check), pieces, lambda piece: piece.size, lambda piece: piece.source.found.place.uri
-            )
-            self._note(map(_or_raise, found))
+            self._note(self._each(partial(check_piece, check), map(_sized, pieces)))
         blocks = (made for piece in pieces for made in read_piece(check, piece, self.rejects))
         return append_of_many(self.client.log, check.schema, blocks, self.client.warehouse.settings.log.segment_max_rows)
 
@@ -370,7 +362,5 @@ class Load:
         self._check_rejects(rows, end=True)
 
 
-def _or_raise(found: R | LakewardenError) -> R:
-    if isinstance(found, LakewardenError):
-        raise found
-    return found
+def _sized(piece: FilePiece) -> SizedWork[FilePiece]:
+    return SizedWork(piece, piece.size, piece.source.on_disk)

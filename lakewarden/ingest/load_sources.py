@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import PurePosixPath
 from typing import Literal
 
 from lakewarden.base.connection import Connection
-from lakewarden.catalog.model import Catalog
 from lakewarden.errors import InvalidArgument, Reject
+from lakewarden.ingest.pipelines.source import Connections
 from lakewarden.storage.finding import FoundFile, find_files
-from lakewarden.storage.location import canonical, within
+from lakewarden.storage.location import local_path
 from lakewarden.tables.rows.records import State
 from lakewarden.tables.warehouse import Warehouse
 
@@ -47,6 +48,10 @@ class SourceFile:
     format: FileFormat
     packed: bool
     """Compressed as a whole by gzip."""
+
+    @property
+    def on_disk(self) -> bool:
+        return local_path(self.found.place.uri) is not None
 
 
 @dataclass(frozen=True)
@@ -93,13 +98,11 @@ def find_sources(warehouse: Warehouse, paths: Sequence[str], format: str | None)
         raise InvalidArgument("name at least one file, directory or pattern to load")
     if format is not None and format not in FORMATS:
         raise InvalidArgument(f"the format {format!r} does not exist; it is one of {', '.join(FORMATS)}")
-    catalog = warehouse.catalog.read()
-    found = dict.fromkeys(one for path in paths for one in find_files(path, lambda uri: _connection(warehouse, catalog, uri)))
+    connections = Connections.of(warehouse, warehouse.catalog.read())
+    # Of a place in no storage, the environment decides.
+    reached = [find_files(path, lambda uri: connections.around(uri) or Connection()) for path in paths]
+    found = dict.fromkeys(chain.from_iterable(reached))
     return [_source(one, next((each for each in FORMATS if each == format), None)) for one in found]
-
-
-def total_bytes(sources: Iterable[SourceFile]) -> int:
-    return sum(source.found.size for source in sources)
 
 
 def format_of(path: str) -> FileFormat | None:
@@ -116,10 +119,3 @@ def _source(found: FoundFile, format: FileFormat | None) -> SourceFile:
     if packed and chosen == "parquet":
         raise InvalidArgument(f"{found.uri}: Parquet is compressed inside; a file that gzip compressed has to be unpacked first")
     return SourceFile(found, chosen, packed)
-
-
-def _connection(warehouse: Warehouse, catalog: Catalog, uri: str) -> Connection:
-    """That of the storage which contains the place; otherwise the environment decides."""
-    bases = ((canonical(warehouse.base(storage)), storage.connection) for storage in catalog.storages.values())
-    around = [(len(base), connection) for base, connection in bases if within(uri, base)]
-    return max(around, key=lambda one: one[0])[1] if around else Connection()

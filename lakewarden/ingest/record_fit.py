@@ -4,24 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from functools import cached_property
 
 import pyarrow as pa
 
-from lakewarden.base.clock import Clock, NewId
 from lakewarden.catalog.model import Table, TableSchema
 from lakewarden.errors import ConstraintViolation, InvalidArgument, LakewardenError
 from lakewarden.ingest.record_formats import Changes, Decode, MessageChange, Row
 from lakewarden.ingest.topic_client import value_of
-from lakewarden.log.record import DELETE, UPSERT, USER, LogBatch, log_batch, log_schema
+from lakewarden.log.record import UPSERT, USER, LogBatch, log_batch, log_schema
 from lakewarden.storage.kafka_topics import TopicMessage
 from lakewarden.storage.paths import check_user
-from lakewarden.tables.files import Targets, check_batch
+from lakewarden.tables.client import TableClient
+from lakewarden.tables.files import check_batch
+from lakewarden.tables.intake import TableIntake
 from lakewarden.tables.rows.columns import in_halves
-from lakewarden.tables.rows.defaults import Defaults
-from lakewarden.tables.rows.intake import split_users, to_arrow
 from lakewarden.tables.rows.text import from_json
-from lakewarden.tables.rows.validate import keys, validated
 
 
 @dataclass(frozen=True)
@@ -87,13 +85,18 @@ class _Found:
 class Fit:
     """The rules for one table."""
 
-    table: Table
+    client: TableClient
     rows_of: RowsOf
     decode: Decode
-    clock: Clock
-    new_id: NewId
-    author: str
-    targets: Targets
+
+    @property
+    def table(self) -> Table:
+        return self.client.table
+
+    @cached_property
+    def _intake(self) -> TableIntake:
+        client, warehouse = self.client, self.client.warehouse
+        return TableIntake(client.table, warehouse.clock, warehouse.new_id, client.author, repeats=True, convert=from_json)
 
     def fit(self, messages: Sequence[TopicMessage]) -> MessageFit:
         found = _Found()
@@ -158,26 +161,14 @@ class Fit:
 
     def _written(self, rows: Sequence[Row]) -> pa.Table:
         schema = self.table.schema
-        given, users = self._with_users(rows)
-        shared = self.table.type == "SHARED"
-        defaults = Defaults(self.clock, self.new_id, self.author if shared else self.rows_of.user)
-        checked = validated(schema, given, defaults, None if shared else users, repeats=True)
-        batch = log_batch(schema, checked, users, UPSERT)
-        check_batch(schema, batch, self.targets)
+        batch = log_batch(schema, *self._intake.taken(rows, self.rows_of.user, self.rows_of.user_column), UPSERT)
+        check_batch(schema, batch, self.client.reader.target)
         return batch.rows
 
     def _removed(self, rows: Sequence[Row]) -> pa.Table:
         """Of a whole row, its key counts."""
-        schema = self.table.schema
         only = [{name: row[name] for name in self._identity if name in row} for row in rows]
-        given, users = self._with_users(only)
-        return log_batch(schema, keys(schema, given, users, repeats=True), users, DELETE).rows
-
-    def _with_users(self, rows: Sequence[Row]) -> tuple[pa.Table, pa.Array[Any]]:
-        given = to_arrow(rows, self.table.schema, from_json)
-        if self.rows_of.user_column is None:
-            return given, pa.repeat(self.rows_of.user or "", given.num_rows)
-        return split_users(given, self.rows_of.user_column)
+        return self._intake.deletes(only, self.rows_of.user, self.rows_of.user_column, repeats=True).rows
 
     def _joined(self, found: _Found) -> MessageFit:
         """All rows in the order of their messages; of a message that does not fit, none."""

@@ -16,6 +16,7 @@ from lakewarden.base.faults import Reach, no_faults
 from lakewarden.base.json_values import Json, json_row
 from lakewarden.catalog.buckets import bucket_of
 from lakewarden.catalog.model import Table, TableSchema
+from lakewarden.delta.parquet.files import CHANGE_TYPE
 from lakewarden.errors import Ended, InvalidArgument, NotFound
 from lakewarden.ingest.topic_report import RelayReport
 from lakewarden.log.position import NOTHING, position_of
@@ -31,7 +32,7 @@ from lakewarden.storage.kafka_publisher import (
 )
 from lakewarden.storage.kafka_topics import Topic, create_position_topic, create_topic, partitions_of
 from lakewarden.tables.changes.feed import ChangeFeed
-from lakewarden.tables.changes.value import CHANGE_TYPE, Start
+from lakewarden.tables.changes.value import Start
 
 # The rows of a table as of one `_seq`, in parts that are published one after the other: a full start.
 #

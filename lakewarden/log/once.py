@@ -80,12 +80,15 @@ def stopped(writer: str, table: object, number: int | None) -> FailedPreconditio
 
 @dataclass(frozen=True)
 class WriterBatch:
-    """A batch of this writer with this number, or a later one, stands for it. Numbers ascend; the log keeps the last one."""
+    """A batch of this writer with this number, or a later one, stands for it. Numbers ascend; the log keeps the last one, and the
+    Delta table that of direct writes."""
 
     writer: str
     batch: int
     above: int | None = None
     """With it, each number above stands for it: those of attempts at the same batch."""
+    resumes: bool = False
+    """Of a direct write: whether it says from where a writer goes on whose last batch is uncertain; otherwise that stops it."""
 
     @property
     def floor(self) -> int:

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from lakewarden.catalog.operations import Operation
 from lakewarden.catalog.report import ScopeReport
-from lakewarden.catalog.state.job import WorkByTable, new_job_id, work_of
+from lakewarden.catalog.state.job import WorkByTable, new_job_id, outcome_of, work_of
 from lakewarden.catalog.state.job_log import JobLog
 from lakewarden.maintenance.engine import WorkEngine
 from lakewarden.storage.meter import Account, metered
@@ -63,7 +63,8 @@ class Workplace(ABC):
         if job_id is not None:
             return reports
         if any(report.outcome != "skipped" for report in reports):
-            self.jobs.record(operation, own, started, dict(parameters), reports, self.work_of(reports, spent))
+            status, message = outcome_of(reports)
+            self.jobs.keep(operation, own, started, dict(parameters), status, message, self.work_of(reports, spent))
         return reports
 
     def work_of(self, reports: Sequence[ScopeReport], spent: Account) -> WorkByTable:

@@ -19,7 +19,6 @@ from lakewarden.log.record import OP, UPSERT, LogBatch, log_batch
 from lakewarden.spark.connection import SparkConnection, called_by_spark
 from lakewarden.spark.options import WriteOptions
 from lakewarden.tables.client.reader import TableReader
-from lakewarden.tables.direct import value
 from lakewarden.tables.direct.commit import DirectWrite
 from lakewarden.tables.direct.effects import Keep
 from lakewarden.tables.direct.identities import transaction_app
@@ -171,8 +170,7 @@ class StagedWrite:
         return batch
 
     def _append_past_log(self, warehouse: Warehouse, rows: Iterator[pa.Table], once: WriterBatch | None) -> None:
-        app = None if once is None else transaction_app(self.table.id, once.writer)
-        identity = None if app is None or once is None else value.WriteIdentity(app, once.batch, once.above)
+        identity = None if once is None else replace(once, writer=transaction_app(self.table.id, once.writer))
         DirectRun(warehouse, self.table, DirectWrite("WRITE", Keep(), rows, {"mode": "Append"}, identity)).run()
 
 

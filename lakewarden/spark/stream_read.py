@@ -16,6 +16,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from lakewarden.catalog.model import Table, TableSchema
+from lakewarden.delta.parquet.files import CHANGE_TYPE
 from lakewarden.errors import InvalidArgument
 from lakewarden.log.record import USER
 from lakewarden.spark.columns import chosen, source_schema
@@ -23,7 +24,7 @@ from lakewarden.spark.connection import SparkConnection, called_by_spark
 from lakewarden.spark.options import StreamOptions
 from lakewarden.spark.packs import packed, part_bytes, scope_packs
 from lakewarden.tables.changes.feed import ChangeFeed
-from lakewarden.tables.changes.value import CHANGE_TYPE, Start
+from lakewarden.tables.changes.value import Start
 
 Offset = dict[str, str | int]
 

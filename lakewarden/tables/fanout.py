@@ -14,6 +14,7 @@ from functools import partial
 from typing import Generic, Protocol, TypeVar
 
 from lakewarden.base.clock import Clock
+from lakewarden.base.quantities import portions
 from lakewarden.catalog.operations import Operation
 from lakewarden.catalog.report import Fault, ScopeReport
 from lakewarden.catalog.target import ScopeTarget
@@ -66,15 +67,8 @@ def pack(items: Sequence[SizedWork[T]], *, max_bytes: int, max_items: int) -> li
 
     An item above `max_bytes` gets a pack of its own, so that one big tenant does not hold up thousands.
     """
-    packs: list[list[int]] = []
-    room = 0
-    for index in sorted(range(len(items)), key=lambda i: -items[i].bytes):
-        if not packs or items[index].bytes > room or len(packs[-1]) == max_items:
-            packs.append([])
-            room = max_bytes
-        packs[-1].append(index)
-        room -= items[index].bytes
-    return packs
+    heaviest_first = sorted(range(len(items)), key=lambda i: -items[i].bytes)
+    return list(portions(heaviest_first, lambda i: items[i].bytes, max_bytes, max_items))
 
 
 def in_process(work: Callable[[T], Steps[R]], items: Sequence[SizedWork[T]], advance: Advance) -> list[R]:
@@ -91,6 +85,14 @@ def threads_for(items: Sequence[SizedWork[T]]) -> ThreadPoolExecutor:
 def run_here(work: Callable[[T], Steps[R]], items: Sequence[SizedWork[T]]) -> list[R]:
     """A `Run` in this process."""
     return in_process(work, items, lambda _done: None)
+
+
+def or_error(work: Callable[[T], R], item: T) -> R | LakewardenError:
+    """What the work returns, or its error as a value: a task of Spark cannot raise it."""
+    try:
+        return work(item)
+    except LakewardenError as error:
+        return error
 
 
 def done_and_failed(found: Iterable[R | LakewardenError]) -> tuple[list[R], LakewardenError | None]:

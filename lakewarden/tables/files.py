@@ -110,10 +110,6 @@ def _piece(target: ScopeTarget, ref: FileRef, start: int) -> bytes:
         raise NotFound(f"the file {ref.name!r} of {target.scope} was removed") from error
 
 
-def remove_files(target: ScopeTarget, refs: Iterable[FileRef]) -> None:
-    open_store(target.location).delete([ref.path for ref in refs])
-
-
 # The files of one change of rows: stored before the rows that refer to them, removed after the last row that did.
 Held = tuple[str | None, FileRef]
 """The user of a file (None on a SHARED table) and its reference."""
@@ -176,7 +172,7 @@ class Filing:
 
 def _remove(target: ScopeTarget, refs: Sequence[FileRef]) -> None:
     with suppress(StorageUnavailable, StorageRefused):  # the rows are right; a vacuum removes what is left
-        remove_files(target, refs)
+        open_store(target.location).delete([ref.path for ref in refs])
 
 
 # Checks references to files that rows bring against the files: a reference is text, which anybody can write.

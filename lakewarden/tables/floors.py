@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 
 from lakewarden.base.clock import to_millis
 from lakewarden.base.connection import StorageRoot
@@ -24,7 +25,7 @@ from lakewarden.log.position import position_of
 from lakewarden.storage.location import local_path
 from lakewarden.storage.objects import ObjectStore
 from lakewarden.storage.open import open_store
-from lakewarden.tables.fanout import failed_report
+from lakewarden.tables.fanout import failed_report, or_error
 from lakewarden.tables.upkeep_notes import upkeep_of
 from lakewarden.tables.warehouse import Warehouse
 
@@ -192,16 +193,8 @@ class LogStanding:
 
 def floor_faults(state: ObjectStore, standings: Iterable[LogStanding]) -> Mapping[LogStanding, LakewardenError]:
     """The faults where the log, or the storage, is older than it was."""
-
-    def fault(standing: LogStanding) -> LakewardenError | None:
-        try:
-            check_floor(state, standing)
-        except LakewardenError as error:
-            return error
-        return None
-
     wanted = set(standings)
-    found = zip(wanted, at_once(fault, wanted), strict=True)
+    found = zip(wanted, at_once(partial(or_error, partial(check_floor, state)), wanted), strict=True)
     return {standing: error for standing, error in found if error is not None}
 
 

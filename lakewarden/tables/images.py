@@ -109,10 +109,6 @@ def inserted(batch: Batch, schema: TableSchema) -> LogBatch:
     return with_before(LogBatch(batch.schema_version, batch.rows), empty_rows(schema), schema)
 
 
-def has_before(batch: Batch) -> bool:
-    return BEFORE in batch.rows.column_names
-
-
 # What was made from the live rows of some keys, for as long as no other write has one of these keys.
 T = TypeVar("T")
 
@@ -207,7 +203,8 @@ class ImagedLog:
             return self.append_whole((LogBatch(batch.schema_version, batch.rows.slice(at, step)) for at in starts), after)
         if after is not None:
             self.ready(self.log.view(("",)))
-            return self.log.append(batch if has_before(batch) else self.images.taken(batch, self.images.newest()), after, keys)
+            made = batch if BEFORE in batch.rows.column_names else self.images.taken(batch, self.images.newest())
+            return self.log.append(made, after, keys)
         return self._append(batch)
 
     def _append(self, batch: Batch) -> Receipt:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from functools import lru_cache
@@ -13,11 +13,12 @@ import pyarrow as pa
 from lakewarden.base.any_year import DAY_MICROS
 from lakewarden.base.clock import Clock, NewId
 from lakewarden.catalog.column_values import INTEGER_BITS, check_json
-from lakewarden.catalog.model import SchemaColumn, Table, TableSchema
+from lakewarden.catalog.model import Table, TableSchema
 from lakewarden.delta.row_rules import KNOWN_RULES
 from lakewarden.errors import InvalidArgument, Unsupported
 from lakewarden.log.record import DELETE, UPSERT, Batch, LogBatch, PlainRow, log_batch
 from lakewarden.storage.paths import check_user
+from lakewarden.tables.rows.columns import Convert, from_values
 from lakewarden.tables.rows.defaults import Defaults
 from lakewarden.tables.rows.intake import Rows, split_users, to_arrow
 from lakewarden.tables.rows.validate import keys, validated
@@ -60,27 +61,19 @@ def _plain(schema: TableSchema) -> _Plain:
     columns = schema.columns
     tested = (column for column in columns if column.type.name in _TESTS and column.name not in schema.partition_by)
     return _Plain(
-        {column.name: _test(column) for column in tested},
+        {column.name: _TESTS[column.type.name] for column in tested},
         frozenset(column.name for column in columns if column.nullable),
         frozenset(column.name for column in columns if not column.nullable or column.default is not None),
     )
 
 
-def _test(column: SchemaColumn) -> Test:
-    return _TESTS[column.type.name]
-
-
-def _boolean(value: object) -> bool:
-    return value.__class__ is bool
+def _of(kind: type) -> Test:
+    return lambda value: value.__class__ is kind
 
 
 def _whole(bits: int) -> Test:
     low, high = -(1 << bits - 1), (1 << bits - 1) - 1
     return lambda value: value.__class__ is int and low <= value <= high
-
-
-def _double(value: object) -> bool:
-    return value.__class__ is float
 
 
 def _text(value: Any) -> bool:
@@ -97,10 +90,6 @@ def _is_unicode(value: str) -> bool:
 
 def _bytes(value: Any) -> bool:
     return value.__class__ is bytes and len(value) <= _LARGE
-
-
-def _date(value: object) -> bool:
-    return value.__class__ is date
 
 
 def _timestamp(value: Any) -> bool:
@@ -122,12 +111,12 @@ def _json(value: Any) -> bool:
 
 
 _TESTS: dict[str, Test] = {
-    "BOOLEAN": _boolean,
+    "BOOLEAN": _of(bool),
     **{name: _whole(bits) for name, bits in INTEGER_BITS.items()},
-    "DOUBLE": _double,
+    "DOUBLE": _of(float),
     "TEXT": _text,
     "BYTES": _bytes,
-    "DATE": _date,
+    "DATE": _of(date),
     "TIMESTAMP": _timestamp,
     "TIME": _time,
     "JSON": _json,
@@ -154,6 +143,8 @@ class TableIntake:
     """The value of CURRENT_USER() on a SHARED table."""
     repeats: bool = False
     """Whether a key may come again, whatever the table's option says: the last row counts."""
+    convert: Convert[Sequence[object]] = from_values
+    """Reads the values of dicts, column by column."""
 
     def upserts(self, rows: Rows, user: str | None, user_column: str | None = None) -> Batch:
         """Raises:
@@ -163,14 +154,18 @@ class TableIntake:
         ruled = KNOWN_RULES.of(self.table.log_id)
         if not ruled and user_column is None and (values := plain_row(self.table.schema, rows)) is not None:
             return PlainRow(self.table.schema, self.owner(user, user_column), values)
-        given, users = self._with_users(rows, user, user_column)
-        repeats = self.repeats or self.table.options.on_duplicate == "replace"
-        completed = self._completed(given, users, user, repeats=repeats)
+        completed, users = self.taken(rows, user, user_column)
         if ruled:
             from lakewarden.tables.ruled_rows import check_ruled  # opens tables: not for a process that only writes
 
             check_ruled(ruled, completed, users)
         return log_batch(self.table.schema, completed, users, UPSERT)
+
+    def taken(self, rows: Rows, user: str | None, user_column: str | None) -> tuple[pa.Table, pa.Array[Any]]:
+        """The rows as the log has them, and their users, of a table with or without a key. Raises as `upserts`."""
+        given, users = self._with_users(rows, user, user_column)
+        repeats = self.repeats or self.table.options.on_duplicate == "replace"
+        return self._completed(given, users, user, repeats=repeats), users
 
     def revision(self, revision: Revision, user: str | None) -> Batch:
         """One batch, so that all of it is appended or nothing. Raises as `upserts`."""
@@ -213,7 +208,7 @@ class TableIntake:
 
     def _with_users(self, rows: Rows, user: str | None, user_column: str | None) -> tuple[pa.Table, pa.Array[Any]]:
         """The rows without the user's column, and each row's user; empty text on a SHARED table."""
-        given = to_arrow(rows, self.table.schema)
+        given = to_arrow(rows, self.table.schema, self.convert)
         owner = self.owner(user, user_column)
         return (given, pa.repeat(owner, given.num_rows)) if user_column is None else split_users(given, user_column)
 

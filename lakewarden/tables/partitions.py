@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import TypeVar
 
+from lakewarden.base.quantities import portions
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.lifecycle.states import is_frozen
 from lakewarden.delta.parquet.files import DataFile, by_partition
@@ -43,8 +45,9 @@ class Apart:
     def _groups(self, parts: Sequence[tuple[DataFile, ...]], part_bytes: int) -> list[FileGroup]:
         if self.table is None:
             return []
-        found = _packed(parts, part_bytes)
-        return [FileGroup.of(self.table, files, self.target.schemas, self.wanted.columns) for files in found]
+        found = portions(parts, lambda files: sum(file.size for file in files), part_bytes)
+        packs = (list(chain.from_iterable(some)) for some in found)
+        return [FileGroup.of(self.table, files, self.target.schemas, self.wanted.columns) for files in packs]
 
 
 def read_apart(place: Place, wanted: ReadSelection, cache: ColdCache, use: Callable[[Apart], T]) -> T:
@@ -66,17 +69,3 @@ def _apart(table: ScopeTable | None, target: ScopeTarget, wanted: ReadSelection)
     return Apart(
         partitioned, table.plain, len(by_partition(files)), sum(file.size for file in files), table, target, wanted, files
     )
-
-
-def _packed(partitions: Sequence[tuple[DataFile, ...]], part_bytes: int) -> Iterator[list[DataFile]]:
-    held: list[DataFile] = []
-    taken = 0
-    for files in partitions:
-        size = sum(file.size for file in files)
-        if held and taken + size > part_bytes:
-            yield held
-            held, taken = [], 0
-        held += files
-        taken += size
-    if held:
-        yield held

@@ -11,10 +11,10 @@ import hashlib
 import json
 import re
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from lakewarden.base.clock import NewId
 from lakewarden.catalog.target import ScopeTarget
@@ -99,24 +99,16 @@ def drop_tag(state: ObjectStore, table_id: str, user: str | None, name: str) -> 
 
 def tags_of(state: ObjectStore, table_id: str) -> list[Tag]:
     """Every tag of a table."""
-    tags = []
-    for entry in state.list(f"tags/{table_id}"):
-        try:
-            tag = json.loads(state.get(entry.key))
-            tags.append(Tag(entry.key.rpartition("/")[2], tag["user"], int(tag["version"])))
-        except Missing:  # removed just now
-            continue
-        except (ValueError, KeyError, TypeError) as error:
-            raise Corrupt(f"the tag {entry.key} in {state.uri} can't be read: {error}") from error
-    return tags
+
+    def read(key: str, said: Any) -> Tag:
+        return Tag(key.rpartition("/")[2], said["user"], int(said["version"]))
+
+    return list(_read_all(state, _TAGS, table_id, "tag", read))
 
 
 def tagged_versions(state: ObjectStore, table_id: str) -> Mapping[str | None, tuple[int, ...]]:
     """The versions that tags of a table keep, by user."""
-    kept: dict[str | None, tuple[int, ...]] = defaultdict(tuple)
-    for tag in tags_of(state, table_id):
-        kept[tag.user] += (tag.version,)
-    return kept
+    return _versions(tags_of(state, table_id))
 
 
 def remove_tags(state: ObjectStore, table_id: str, user: str, found: Callable[[int], None]) -> None:
@@ -132,6 +124,26 @@ def _key(table_id: str, tag: Tag) -> str:
 
 
 _TAGS, _PINS = "tags", "leases"
+
+
+def _read_all(state: ObjectStore, root: str, table_id: str, noun: str, read: Callable[[str, Any], T]) -> Iterator[T]:
+    """What is kept of a table, but what was removed since the listing. Raises `Corrupt`."""
+    for key in state.keys(f"{root}/{table_id}"):
+        try:
+            found = read(key, json.loads(state.get(key)))
+        except Missing:
+            continue
+        except (ValueError, KeyError, TypeError) as error:
+            raise Corrupt(f"the {noun} {key} in {state.uri} can't be read: {error}") from error
+        yield found
+
+
+def _versions(kept: Iterable[Tag | Pin]) -> Mapping[str | None, tuple[int, ...]]:
+    """By user."""
+    found: dict[str | None, tuple[int, ...]] = defaultdict(tuple)
+    for one in kept:
+        found[one.user] += (one.version,)
+    return found
 
 
 def _of_scope(root: str, table_id: str, user: str | None) -> str:
@@ -187,18 +199,12 @@ def pinned_versions(state: ObjectStore, table_id: str, now: datetime) -> Mapping
     Raises:
         Corrupt: a pin cannot be read.
     """
-    kept: dict[str | None, tuple[int, ...]] = defaultdict(tuple)
-    for entry in state.list(f"leases/{table_id}"):
-        pin = _read(state, entry.key)
-        if pin is not None and pin.expires > now:
-            kept[pin.user] += (pin.version,)
-    return kept
+    return _versions(pin for pin in _pins(state, table_id) if pin.expires > now)
 
 
 def forget_expired(state: ObjectStore, table_id: str, now: datetime) -> None:
     """Removes expired pins."""
-    keys = [entry.key for entry in state.list(f"leases/{table_id}")]
-    state.delete([key for key in keys if (pin := _read(state, key)) is not None and pin.expires <= now])
+    state.delete([pin.key for pin in _pins(state, table_id) if pin.expires <= now])
 
 
 def remove_pins(state: ObjectStore, table_id: str, user: str) -> None:
@@ -206,15 +212,11 @@ def remove_pins(state: ObjectStore, table_id: str, user: str) -> None:
     state.delete([entry.key for entry in state.list(_of_scope(_PINS, table_id, user))])
 
 
-def _read(state: ObjectStore, key: str) -> Pin | None:
-    """None where it was released meanwhile."""
-    try:
-        content = json.loads(state.get(key))
-        return Pin(key, content["user"], int(content["version"]), datetime.fromisoformat(content["expires"]))
-    except Missing:
-        return None
-    except (ValueError, KeyError, TypeError) as error:
-        raise Corrupt(f"the pin {key} in {state.uri} can't be read: {error}") from error
+def _pins(state: ObjectStore, table_id: str) -> Iterator[Pin]:
+    def read(key: str, said: Any) -> Pin:
+        return Pin(key, said["user"], int(said["version"]), datetime.fromisoformat(said["expires"]))
+
+    return _read_all(state, _PINS, table_id, "pin", read)
 
 
 def _check_retained(version: int, target: ScopeTarget, now: datetime) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, chain, takewhile
 
-from lakewarden.base.quantities import in_units
+from lakewarden.base.quantities import in_units, portions
 from lakewarden.catalog.kept_settings import TailRule
 from lakewarden.delta.parquet.files import DataFile, by_place
 
@@ -136,16 +136,7 @@ def runs_to_cluster(files: Sequence[DataFile], target_size: int) -> tuple[tuple[
     A file of a run has its own part of the run's values, so a reader that skips files reads one more for each further run.
     """
     most = max(CLUSTERED_BYTES, target_size)
-    runs: list[list[DataFile]] = []
-    for some in by_place(files).values():
-        room = 0
-        for file in some:
-            if file is some[0] or file.size > room:
-                runs.append([])
-                room = most
-            runs[-1].append(file)
-            room -= file.size
-    return tuple(map(tuple, runs))
+    return tuple(tuple(run) for some in by_place(files).values() for run in portions(some, lambda file: file.size, most))
 
 
 def not_worth_it(packing: Packing, min_gain: float) -> str:

@@ -11,7 +11,5 @@ from lakewarden.storage.kafka_topics import TopicMessage
 def fitted(lake: Lakehouse, name: str, value_format: str, *messages: tuple[bytes | None, bytes | None]) -> MessageFit:
     """Of messages with their keys and values."""
     client = lake.table(name)
-    warehouse, table = client.warehouse, client.table
-    owners = RowsOf.of(table, None, None)
-    fit = Fit(table, owners, decoder(value_format), warehouse.clock, warehouse.new_id, client.author, client.reader.target)
+    fit = Fit(client, RowsOf.of(client.table, None, None), decoder(value_format))
     return fit.fit([TopicMessage(at, key, value, 0) for at, (key, value) in enumerate(messages)])

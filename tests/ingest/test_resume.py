@@ -69,11 +69,7 @@ class Scene:
 
     def take(self, name: str, resume: Resume | None = None) -> PartitionReport:
         client = self.lake.table(name)
-        warehouse, table = client.warehouse, client.table
-        fit = Fit(
-            table, RowsOf.of(table, None, None), decoder("json"), warehouse.clock, warehouse.new_id, client.author,
-            client.reader.target,
-        )  # fmt: skip
+        fit = Fit(client, RowsOf.of(client.table, None, None), decoder("json"))
         request = ConsumeRequest(TableName.parse(name), Topic(Broker.at("nowhere:1"), "topic"), "json", resume=resume)
         return PartitionConsumer(client, request, fit, self.messages, APP, 0, no_faults).take()
 

@@ -324,7 +324,7 @@ def test_a_change_of_other_columns_reads_no_file(lake: Lakehouse, photos: TableC
 
 
 def test_tasks_of_spark_and_messages_refuse_it_too(lake: Lakehouse, photos: TableClient) -> None:
-    ref, reader = _put(photos, 1), photos.reader
+    ref = _put(photos, 1)
     texts = [json.dumps({**json.loads(ref.text), "size": 10**18}), ref.text]
     options = WriteOptions.of({"table": _NAME, "user": "u"})
     staged = StagedWrite.begin(SparkConnection.of(lake.warehouse.uri, lake.warehouse.settings, 1), options)
@@ -333,8 +333,7 @@ def test_tasks_of_spark_and_messages_refuse_it_too(lake: Lakehouse, photos: Tabl
         staged.stage(rows[:1])
     staged.publish([staged.stage(rows[1:])], None)
     assert photos.get_file({"id": 2}, "photo", user="u") == b"pixels"
-    warehouse = lake.warehouse
-    fit = Fit(photos.table, RowsOf("u"), decoder("json"), warehouse.clock, warehouse.new_id, "root", reader.target)
+    fit = Fit(photos, RowsOf("u"), decoder("json"))
     values = [json.dumps({"id": 3 + at, "note": "n", "photo": text}).encode() for at, text in enumerate(texts)]
     fitted = fit.fit([TopicMessage(at, None, value, None) for at, value in enumerate(values)])
     assert [(each.offset, "does not refer" in each.reason) for each in fitted.misfits] == [(0, True)]

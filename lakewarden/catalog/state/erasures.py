@@ -76,18 +76,12 @@ class Counts:
             uploads=self.uploads + other.uploads,
         )
         for each in other.tables:
-            found = found.with_table(each.table, hot_rows=each.hot_rows, files=each.files, bytes=each.bytes, tags=each.tags)
+            found = found.with_table(**vars(each))
         return found
 
     def with_table(self, table: str, *, hot_rows: int = 0, files: int = 0, bytes: int = 0, tags: int = 0) -> Counts:
-        before = self.of(table)
-        found = ErasedTable(
-            table,
-            max(before.hot_rows, hot_rows),
-            max(before.files, files),
-            max(before.bytes, bytes),
-            max(before.tags, tags),
-        )
+        _, *before = vars(self.of(table)).values()
+        found = ErasedTable(table, *map(max, before, (hot_rows, files, bytes, tags)))
         return replace(self, tables=(*(other for other in self.tables if other.table != table), found))
 
 

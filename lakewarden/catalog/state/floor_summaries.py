@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields
+from typing import TypeVar
 
 import msgspec
 import numpy as np
@@ -13,6 +14,8 @@ import numpy as np
 from lakewarden.catalog.state.floor import FloorScan
 from lakewarden.catalog.state.floor_entries import AMOUNTS, NO_TABLE, UNSEEN, KnownScopes, Numbers, Rows
 from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore
+
+T = TypeVar("T")
 
 # The sums over all scopes of a table, kept for one state of its floor: so that they are read without the floor's notes.
 TOTALS = "totals"
@@ -148,22 +151,16 @@ def _grouped(values: Numbers, ends: Sequence[int]) -> tuple[int, ...]:
 
 def find_totals(state: ObjectStore, table_id: str, scan: FloorScan) -> Totals | None:
     """Returns the sums for a floor of these objects."""
-    try:
-        return msgspec.json.decode(state.get(_totals_key(table_id, scan)), type=Totals)
-    except (Missing, ValueError):
-        return None
+    return _find(state, f"{TOTALS}/{table_id}/{_digest(scan)}", Totals)
 
 
 def keep_totals(state: ObjectStore, table_id: str, scan: FloorScan, totals: Totals) -> None:
     """Replaces the table's sums by these."""
-    state.delete(state.keys(f"{TOTALS}/{table_id}"))
-    with suppress(AlreadyThere):  # another process added them up too
-        state.create(_totals_key(table_id, scan), msgspec.json.encode(totals))
+    _replace(state, f"{TOTALS}/{table_id}", _digest(scan), totals)
 
 
-def _totals_key(table_id: str, scan: FloorScan) -> str:
-    objects = hashlib.sha256("\n".join(sorted(scan.names)).encode()).hexdigest()[:32]
-    return f"{TOTALS}/{table_id}/{objects}"
+def _digest(scan: FloorScan) -> str:
+    return hashlib.sha256("\n".join(sorted(scan.names)).encode()).hexdigest()[:32]
 
 
 # Which objects of a floor know all users of a table: so that a look at names alone says that no scope is unknown.
@@ -194,28 +191,29 @@ class Whole:
 
 def find_whole(state: ObjectStore, table_id: str, registry: str) -> Whole | None:
     """Returns the note for this version of the registry."""
-    return _read(state, _whole_key(table_id, registry))
+    return _find(state, f"{WHOLE}/{table_id}/{registry}", Whole)
 
 
 def earlier_whole(state: ObjectStore, table_id: str) -> Whole | None:
     """Returns a note for another version of the registry."""
     found = state.list(f"{WHOLE}/{table_id}")
-    return _read(state, found[0].key) if found else None
+    return _find(state, found[0].key, Whole) if found else None
 
 
 def keep_whole(state: ObjectStore, table_id: str, registry: str, whole: Whole) -> None:
     """Replaces the table's notes by this one."""
-    state.delete(state.keys(f"{WHOLE}/{table_id}"))
-    with suppress(AlreadyThere):  # another process compared them too
-        state.create(_whole_key(table_id, registry), msgspec.json.encode(whole))
+    _replace(state, f"{WHOLE}/{table_id}", registry, whole)
 
 
-def _read(state: ObjectStore, key: str) -> Whole | None:
+def _find(state: ObjectStore, key: str, kind: type[T]) -> T | None:
+    """None where it is gone, or cannot be read: it is made again."""
     try:
-        return msgspec.json.decode(state.get(key), type=Whole)
+        return msgspec.json.decode(state.get(key), type=kind)
     except (Missing, ValueError):
         return None
 
 
-def _whole_key(table_id: str, registry: str) -> str:
-    return f"{WHOLE}/{table_id}/{registry}"
+def _replace(state: ObjectStore, below: str, name: str, kept: Totals | Whole) -> None:
+    state.delete(state.keys(below))
+    with suppress(AlreadyThere):  # another process made the same
+        state.create(f"{below}/{name}", msgspec.json.encode(kept))

@@ -8,7 +8,7 @@ killed, or taken over because it seemed dead, finds the next state taken at its 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -19,7 +19,6 @@ import msgspec
 from lakewarden.base.attempts import Attempts
 from lakewarden.base.clock import Clock, NewId, is_ahead
 from lakewarden.catalog.operations import QUEUEABLE, Operation
-from lakewarden.catalog.report import ScopeReport
 from lakewarden.catalog.state.erasures import Erasures
 from lakewarden.catalog.state.job import (
     NO_WORK,
@@ -32,7 +31,6 @@ from lakewarden.catalog.state.job import (
     idempotency_key,
     named_in,
     new_job_id,
-    outcome_of,
     unread_job,
     without_user,
 )
@@ -140,19 +138,6 @@ class JobLog:
         job = Job(job_id, operation, "queued", now, parameters, idempotency_key=key, updated_at=now, request_id=request_id)
         return self._keep(job)
 
-    def record(
-        self,
-        operation: Operation,
-        job_id: str,
-        started_at: datetime,
-        parameters: dict[str, str],
-        reports: Sequence[ScopeReport],
-        work: WorkByTable = NO_WORK,
-    ) -> Job:
-        """Records a job that was run without queueing, when it has finished."""
-        status, message = outcome_of(reports)
-        return self.keep(operation, job_id, started_at, parameters, status, message, work)
-
     def keep(
         self,
         operation: Operation,
@@ -163,7 +148,7 @@ class JobLog:
         message: str,
         work: WorkByTable = NO_WORK,
     ) -> Job:
-        """Does the same with the caller's own message."""
+        """Records a job that was run without queueing, when it has finished."""
         now = self.clock()
         did = {table: dict(amounts) for table, amounts in work.items()}
         job = Job(job_id, operation, status, started_at, parameters, message, started_at, now, updated_at=now, work=did)

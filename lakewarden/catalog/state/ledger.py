@@ -285,9 +285,12 @@ class Ledger:
         if name in self._whole:
             return ledger_runs.found_in(self._whole[name], digests)
         if ledger_runs.is_read_whole(name, len(digests)):
-            self._whole[name] = ledger_runs.read_run(self.store, self._run(name), name)
+            self._whole[name] = self._read(name)
             return ledger_runs.found_in(self._whole[name], digests)
         return ledger_runs.look_up(self.store, self._run(name), name, digests)
+
+    def _read(self, name: RunName) -> Records:
+        return ledger_runs.read_run(self.store, self._run(name), name)
 
     def _tidy(self) -> None:
         """Merges runs, and removes void entries and runs that a merged one covers."""
@@ -298,13 +301,7 @@ class Ledger:
             if not group:
                 return
             with suppress(Missing):  # another process merges them
-                parts = [self._whole.get(name) for name in group]
-                rows = ledger_runs.merged(
-                    [
-                        ledger_runs.read_run(self.store, self._run(name), name) if part is None else part
-                        for name, part in zip(group, parts, strict=True)
-                    ]
-                )
+                rows = ledger_runs.merged([self._whole[name] if name in self._whole else self._read(name) for name in group])
                 # First the merged run: both together say the same as it alone, so a crash in between loses nothing.
                 self._keep(RunName(group[0].level + 1, group[0].first, group[-1].last, len(rows)), rows)
                 self.store.delete([self._run(name) for name in group])

@@ -15,12 +15,12 @@ from lakewarden.errors import Conflict, Corrupt
 from lakewarden.ingest.pipelines.fit import PipelineFitting
 from lakewarden.ingest.pipelines.rejects import RejectedObject, note_rejects
 from lakewarden.ingest.pipelines.source import PipelineSource
-from lakewarden.log.once import Resume, stopped
+from lakewarden.log.once import Resume, WriterBatch, stopped
 from lakewarden.maintenance.open_table import open_table
 from lakewarden.tables.client.direct import DirectWrites
-from lakewarden.tables.direct.identities import Memories, memories_of
+from lakewarden.tables.direct.identities import memories_of
 from lakewarden.tables.direct.run import resume_at
-from lakewarden.tables.direct.value import DirectResult, WriteIdentity
+from lakewarden.tables.direct.value import DirectResult
 from lakewarden.tables.warehouse import Warehouse
 
 
@@ -171,7 +171,7 @@ class BatchAttempts:
             if taken.outcome == "rejected"
         ]
         retaken = [offered.object.key for offered, taken in pairs if offered.replaces and taken.outcome != "left"]
-        once = WriteIdentity(context.pipeline.id, attempt.number)
+        once = WriterBatch(context.pipeline.id, attempt.number)
         note_rejects(context.warehouse, context.pipeline, rejects, retaken, once, attempt.job_id)
         context.reach("ingest:rejects")
         context.ledger.settle(batch, attempt)
@@ -185,39 +185,29 @@ class BatchAttempts:
 # place of what came back; `skip` lets it count as taken.
 
 
-@dataclass(frozen=True)
-class Resuming:
-    """The look of one ingest."""
-
-    warehouse: Warehouse
-    pipeline: Pipeline
-    ledger: Ledger
-
-    def check(self, how: Resume | None) -> None:
-        """Raises:
-        FailedPrecondition: a repair left uncertain what was taken, and nothing says how to go on.
-        Corrupt: the ledger lacks something that its tables have.
-        Conflict, StorageUnavailable: try again.
-        """
-        found = memories_of(self.warehouse, self.warehouse.catalog.read(), self.pipeline)
-        if found.uncertain and how is None:
-            one = found.uncertain[0]
-            raise stopped(self.pipeline.id, one.table.name, one.last.number)
-        faults = faults_of(self.ledger, found.landed)
-        if faults:
-            raise Corrupt(
-                f"the ledger of {self.pipeline.table} lacks something: {faults.summary};"
-                f" `lakewarden repair {self.pipeline.table}` goes on without it"
-            )
-        if found.uncertain and how is not None:
-            self._resume(found, how)
-
-    def _resume(self, found: Memories, how: Resume) -> None:
-        """The tables last: until then it may be repeated."""
-        view = self.ledger.look()
-        certain = min(each.last_certain or 0 for each in found.uncertain) if how == "repeat" else view.settled
-        if certain < view.next - 1:
-            self.ledger.give_up(certain + 1, view.next - 1)
-        settled = self.ledger.look().settled
-        for each in found.uncertain:
-            resume_at(self.warehouse, each.table, self.pipeline.id, how, settled or None)
+def check_resumed(warehouse: Warehouse, pipeline: Pipeline, ledger: Ledger, how: Resume | None) -> None:
+    """Raises:
+    FailedPrecondition: a repair left uncertain what was taken, and nothing says how to go on.
+    Corrupt: the ledger lacks something that its tables have.
+    Conflict, StorageUnavailable: try again.
+    """
+    found = memories_of(warehouse, warehouse.catalog.read(), pipeline)
+    if found.uncertain and how is None:
+        one = found.uncertain[0]
+        raise stopped(pipeline.id, one.table.name, one.last.number)
+    faults = faults_of(ledger, found.landed)
+    if faults:
+        raise Corrupt(
+            f"the ledger of {pipeline.table} lacks something: {faults.summary};"
+            f" `lakewarden repair {pipeline.table}` goes on without it"
+        )
+    if not found.uncertain or how is None:
+        return
+    view = ledger.look()
+    certain = min(each.last_certain or 0 for each in found.uncertain) if how == "repeat" else view.settled
+    if certain < view.next - 1:
+        ledger.give_up(certain + 1, view.next - 1)
+    settled = ledger.look().settled
+    # The tables last: until then it may be repeated.
+    for each in found.uncertain:
+        resume_at(warehouse, each.table, pipeline.id, how, settled or None)

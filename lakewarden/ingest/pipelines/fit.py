@@ -16,8 +16,9 @@ from lakewarden.catalog.model import OBJECT, Column, Pipeline, SchemaColumn, Tab
 from lakewarden.catalog.schema import declare
 from lakewarden.catalog.state.ledger import ObjectFate
 from lakewarden.errors import ConstraintViolation, InvalidArgument, Unsupported
-from lakewarden.ingest.pipelines.reading import ObjectGone, Outcome, Reading, ReadRows
+from lakewarden.ingest.pipelines.reading import ObjectGone, Outcome, Reading
 from lakewarden.ingest.templates.template import Columns
+from lakewarden.ingest.templates.worker import ObjectRows
 from lakewarden.tables.rows.defaults import Defaults
 from lakewarden.tables.rows.validate import validated
 
@@ -30,21 +31,12 @@ class ObjectTable:
     path: Path
 
 
-@dataclass(frozen=True)
+@dataclass
 class FitResult:
     """What becomes of each object of a batch, in order, and the table that all of their rows fit."""
 
     table: Table
     """Its `schemas` are empty if no object gave it one."""
-    taken: tuple[ObjectFate, ...]
-    rows: tuple[ObjectTable, ...]
-
-
-@dataclass
-class _Made:
-    """The same while it is made."""
-
-    table: Table
     taken: list[ObjectFate] = field(default_factory=list)
     rows: list[ObjectTable] = field(default_factory=list)
 
@@ -67,31 +59,31 @@ class PipelineFitting:
         for found in reading.rest(columns_of(made.table), number):
             self._take(made, reading, number, found)
             number += 1
-        return FitResult(made.table, tuple(made.taken), tuple(made.rows))
+        return made
 
     def shaped(self, table: Table, reading: Reading) -> Table:
         """The table with the schema that the first object gives it, if it has none yet."""
         return self._shaped(table, reading).table
 
-    def _shaped(self, table: Table, reading: Reading) -> _Made:
-        made = _Made(table)
+    def _shaped(self, table: Table, reading: Reading) -> FitResult:
+        made = FitResult(table)
         while not made.table.schemas and len(made.taken) < len(reading.objects):
             number = len(made.taken)
             self._take(made, reading, number, reading.one(number, {}))
         return made
 
-    def _take(self, made: _Made, reading: Reading, number: int, found: Outcome) -> None:
+    def _take(self, made: FitResult, reading: Reading, number: int, found: Outcome) -> None:
         columns = columns_of(made.table)
-        if isinstance(found, ReadRows) and not _agrees(found.columns, columns):
+        if isinstance(found, ObjectRows) and not _agrees(found.columns, columns):
             found = reading.one(number, columns)  # another object of the batch added a column of its own type
         made.table, became = self.taken(made.table, found)
-        if became.rows and isinstance(found, ReadRows):
+        if became.rows and isinstance(found, ObjectRows):
             made.rows.append(ObjectTable(reading.objects[number].object.key, found.path))
         made.taken.append(became)
 
     def taken(self, table: Table, found: Outcome) -> tuple[Table, ObjectFate]:
         """The table with the columns that the object adds, and whether its rows go in."""
-        if not isinstance(found, ReadRows):
+        if not isinstance(found, ObjectRows):
             return table, ObjectFate("left" if isinstance(found, ObjectGone) else "rejected", reason=found.reason)
         if not found.columns:
             return table, ObjectFate("ingested")

@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakewarden.base.clock import random_id
+from lakewarden.base.quantities import portions
 from lakewarden.catalog.model import Table
 from lakewarden.catalog.state.ledger import LOOKS, Attempt, ObjectBatch, ObjectFate, OfferedObject
 from lakewarden.catalog.target import ScopeTarget
@@ -29,9 +30,11 @@ from lakewarden.delta.reading.keys import Keys
 from lakewarden.errors import Conflict, InvalidArgument, LakewardenError, Unsupported
 from lakewarden.ingest.pipelines.context import CountingAttempt, IngestContext
 from lakewarden.ingest.pipelines.fit import ObjectTable, PipelineFitting, columns_of
-from lakewarden.ingest.pipelines.landing import Incoming, TableLanding, replaced_by
-from lakewarden.ingest.pipelines.reading import Reading, ReadObject, ReadRows, ReadWith
+from lakewarden.ingest.pipelines.landing import land, replaced_by
+from lakewarden.ingest.pipelines.reading import Reading, ReadObject, ReadWith
 from lakewarden.ingest.templates.template import Columns
+from lakewarden.ingest.templates.worker import ObjectRows
+from lakewarden.log.once import WriterBatch
 from lakewarden.log.position import WHOLE
 from lakewarden.storage.location import local_path
 from lakewarden.storage.open import open_store
@@ -39,7 +42,7 @@ from lakewarden.storage.sources import ObjectSource
 from lakewarden.storage.steps import Steps
 from lakewarden.tables.direct.outputs import TaskOutput, remove_written, shuffled
 from lakewarden.tables.direct.task_files import TaskNumbers, all_written, write_rows
-from lakewarden.tables.direct.value import Reserve, TaskFiles, WriteIdentity
+from lakewarden.tables.direct.value import Reserve, TaskFiles
 from lakewarden.tables.fanout import Run, SizedWork, done_and_failed
 
 # What a task does with its pack of a batch's objects: it reads them, and writes the rows of those that fit to data files.
@@ -110,12 +113,12 @@ def _numbered(work: PackWork, numbers: TaskNumbers, reading: Reading, made: list
         outcome = reading.one(number, columns)
         grown, taken = work.fitting.taken(work.table, outcome)
         found: Found = taken
-        if isinstance(outcome, ReadRows) and grown.schemas != work.table.schemas:
+        if isinstance(outcome, ObjectRows) and grown.schemas != work.table.schemas:
             found = Grows(outcome.columns)
         elif taken.rows > numbers.left:
             found = SequenceExhausted()
         made.append(found)
-        if not isinstance(outcome, ReadRows):
+        if not isinstance(outcome, ObjectRows):
             continue
         if taken.rows and all(isinstance(one, ObjectFate) for one in made):
             for rows in work.fitting.checked(work.table.schema, ObjectTable(offered.object.key, outcome.path)):
@@ -256,10 +259,10 @@ class _Run:
         Conflict: columns are to be added first (`grown`), another process attempts the batch, or others change the table.
         """
         direct = self.context.direct(self.table)
-        once = WriteIdentity(self.context.pipeline.id, self.number, self.batch.number)
+        once = WriterBatch(self.context.pipeline.id, self.number, self.batch.number)
         replaceable = [one.object.key for one in self.batch.objects if one.replaces]
-        incoming = Incoming(TaskFiles(self._written), lambda: self.keys, self._replaced)
-        done = TableLanding(direct, once, replaceable).run(incoming)
+        given = TaskFiles(self._written)
+        done = land(direct, once, given, keys=lambda: self.keys, replaceable=replaceable, replaced=self._replaced)
         attempt = self.attempt or Attempt(self.number, self.batch.number, self.context.job_id, self.context.warehouse.clock(), ())
         return self.context.landed_by(direct, attempt, done)
 
@@ -291,14 +294,7 @@ class _Run:
         return files
 
     def _packs(self, reserve: Reserve, most: int) -> list[ObjectPack]:
-        packs: list[list[OfferedObject]] = []
-        room = 0
-        for one in self.batch.objects:
-            if not packs or len(packs[-1]) == most or one.object.size > room:
-                packs.append([])
-                room = _PACK_BYTES
-            packs[-1].append(one)
-            room -= one.object.size
+        packs = portions(self.batch.objects, lambda one: one.object.size, _PACK_BYTES, most)
         return [ObjectPack(tuple(pack), reserve(WHOLE)) for pack in packs]
 
     def _run_packs(self, target: ScopeTarget, packs: Sequence[ObjectPack]) -> list[PackWritten]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -20,86 +20,48 @@ from lakewarden.delta.reading.keys import Keys
 from lakewarden.ingest.pipelines.context import CountingAttempt, IngestContext
 from lakewarden.ingest.pipelines.fit import FitResult
 from lakewarden.ingest.pipelines.reading import ReadWith
+from lakewarden.log.once import WriterBatch
 from lakewarden.tables.client.direct import DirectWrites
-from lakewarden.tables.direct.value import DirectResult, Edit, Given, WriteIdentity
+from lakewarden.tables.direct.value import Decide, DirectResult, Edit, Given
 
 
-@dataclass(frozen=True)
-class Incoming:
-    """What comes into the table of a pipeline. `keys` and `replaced` are called once `given` was read, or written by tasks."""
+def land(
+    direct: DirectWrites,
+    once: WriterBatch,
+    given: Given,
+    *,
+    keys: Callable[[], pa.Table],
+    replaceable: Sequence[str],
+    replaced: Callable[[], Sequence[str]],
+) -> DirectResult:
+    """One commit into the table of a pipeline.
 
-    given: Given
-    """With a primary key, each key once."""
-    keys: Callable[[], pa.Table]
-    """The keys of all rows."""
-    replaced: Callable[[], Sequence[str]]
-    """Keys of objects whose earlier rows go."""
+    Args:
+        given: with a primary key, each key once.
+        keys: those of all rows; it and `replaced` are called once `given` was read, or written by tasks.
+        replaceable: keys of objects, among which those are whose earlier rows go.
+        replaced: those.
 
-
-@dataclass(frozen=True)
-class TableLanding:
-    """One commit into the table of a pipeline."""
-
-    direct: DirectWrites
-    once: WriteIdentity
-    replaceable: Sequence[str]
-    """Keys of objects, among which those are whose earlier rows go."""
-
-    def run(self, incoming: Incoming) -> DirectResult:
-        """Raises:
+    Raises:
         Conflict, NotFound, StorageUnavailable: as a direct write; the same attempt can be made again.
-        """
-        schema = self.direct.table.schema
-        if schema.keyed:
-            there = _SameKeys(schema, incoming.keys)
-            return self._edit(there.without, lambda: there.bounds, "the same keys", incoming)
-        if self.replaceable:
-            bounds = [Bound(OBJECT, min(self.replaceable), max(self.replaceable))]
-            return self._edit(_SameObjects(schema, incoming.replaced).without, lambda: bounds, "the same objects", incoming)
-        return self.direct.append(incoming.given, once=self.once)
-
-    def _edit(
-        self, decide: Callable[[pa.Table], Edit], bounds: Callable[[], Sequence[Bound]], predicate: str, incoming: Incoming
-    ) -> DirectResult:
-        return self.direct.edit(
-            decide, operation="MERGE", predicate=predicate, bounds=bounds, added=incoming.given, once=self.once
-        )
+    """
+    schema = direct.table.schema
+    edit = partial(direct.edit, operation="MERGE", added=given, once=once)
+    if schema.keyed:
+        known = cache(lambda: Keys(keys(), schema.primary_key))
+        # Files without a key in this range are not read.
+        bounds = cache(lambda: key_bounds(schema.primary_key, known().rows))
+        same = _leaving(schema, lambda there: pc.is_valid(known().places(there)))
+        return edit(same, predicate="the same keys", bounds=bounds)
+    if replaceable:
+        gone = cache(lambda: pa.array(sorted(replaced()), pa.string()))
+        same = _leaving(schema, lambda there: pc.is_in(there.column(OBJECT), value_set=gone()))
+        return edit(same, predicate="the same objects", bounds=[Bound(OBJECT, min(replaceable), max(replaceable))])
+    return direct.append(given, once=once)
 
 
-@dataclass(frozen=True)
-class _SameObjects:
-    schema: TableSchema
-    replaced: Callable[[], Sequence[str]]
-
-    @cached_property
-    def _keys(self) -> pa.Array[Any]:
-        return pa.array(sorted(self.replaced()), pa.string())
-
-    def without(self, there: pa.Table) -> Edit:
-        return _without(self.schema, there, pc.is_in(there.column(OBJECT), value_set=self._keys))
-
-
-@dataclass(frozen=True)
-class _SameKeys:
-    schema: TableSchema
-    all: Callable[[], pa.Table]
-
-    @cached_property
-    def _keys(self) -> Keys:
-        return Keys(self.all(), self.schema.primary_key)
-
-    def without(self, there: pa.Table) -> Edit:
-        return _without(self.schema, there, pc.is_valid(self._keys.places(there)))
-
-    @cached_property
-    def bounds(self) -> tuple[Bound, ...]:
-        """Files without a key in this range are not read."""
-        return key_bounds(self.schema.primary_key, self._keys.rows)
-
-
-def _without(schema: TableSchema, there: pa.Table, gone: Any) -> Edit:
-    places = pc.indices_nonzero(gone).cast(pa.int64())
-    return Edit(places, there.slice(0, 0).select(schema.names))
+def _leaving(schema: TableSchema, gone: Callable[[pa.Table], Any]) -> Decide:
+    return lambda there: Edit.without(there, gone(there), schema.names)
 
 
 def replaced_by(batch: ObjectBatch, found: Sequence[ObjectFate]) -> list[str]:
@@ -154,7 +116,7 @@ class Here:
             view = self.context.ledger.look()
             if view.settled >= batch.number:
                 return None
-            attempt = self.context.named(view.next, batch, fitted.taken)
+            attempt = self.context.named(view.next, batch, tuple(fitted.taken))
             if attempt is not None:
                 return attempt
         raise self.context.ledger.busy()
@@ -163,7 +125,7 @@ class Here:
         context = self.context
         if not table.schemas:
             return context.land_blank(batch, attempt)
-        direct, once = context.direct(table), WriteIdentity(context.pipeline.id, attempt.number, batch.number)
+        direct, once = context.direct(table), WriterBatch(context.pipeline.id, attempt.number, batch.number)
 
         def rows() -> Iterator[pa.Table]:
             for one in fitted.rows:
@@ -172,5 +134,5 @@ class Here:
         keys = keys_of(table.schema, rows() if table.schema.keyed else iter(()))
         given = last_of_each(table.schema, keys, rows()) if table.schema.keyed else rows()
         replaced = replaced_by(batch, attempt.taken)
-        done = TableLanding(direct, once, replaced).run(Incoming(given, lambda: keys, lambda: replaced))
+        done = land(direct, once, given, keys=lambda: keys, replaceable=replaced, replaced=lambda: replaced)
         return context.landed_by(direct, attempt, done)

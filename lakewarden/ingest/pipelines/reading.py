@@ -16,27 +16,12 @@ from lakewarden.catalog.model import Pipeline
 from lakewarden.catalog.state.ledger import OfferedObject
 from lakewarden.errors import Conflict, InvalidArgument, NotFound, StorageRefused
 from lakewarden.ingest.templates.messages import ReadBounds
+from lakewarden.ingest.templates.object_file import Ranges
 from lakewarden.ingest.templates.options import parse_options, template_named
 from lakewarden.ingest.templates.template import Columns
-from lakewarden.ingest.templates.worker import BoundedReads, ReadJob, ReadRejected
+from lakewarden.ingest.templates.worker import BoundedReads, ObjectRows, ReadJob, ReadRejected
 from lakewarden.storage.objects import Missing
 from lakewarden.storage.sources import ObjectChanged, ObjectSource, SourceObject
-
-
-@dataclass(frozen=True)
-class ReadRows:
-    """The rows of an object, as a stream of Arrow."""
-
-    rows: int
-    columns: Columns
-    path: Path
-
-
-@dataclass(frozen=True)
-class UnreadableObject:
-    """The object cannot be read: a reject."""
-
-    reason: str
 
 
 @dataclass(frozen=True)
@@ -46,9 +31,9 @@ class ObjectGone:
     reason: str
 
 
-Outcome = ReadRows | UnreadableObject | ObjectGone
+Outcome = ObjectRows | ReadRejected | ObjectGone
 
-ReadObject = Callable[[SourceObject, Columns, Callable[[int, int], bytes], Path], ReadRows | UnreadableObject]
+ReadObject = Callable[[SourceObject, Columns, Ranges, Path], ObjectRows | ReadRejected]
 """Reads one object: with the table's columns, by ranges of it, into a file. Errors of the ranges come through unchanged."""
 
 
@@ -74,7 +59,7 @@ class Reading:
         """
         uploaded = self.objects[number].object
         if uploaded.refused:
-            return UnreadableObject(uploaded.refused)
+            return ReadRejected(StorageRefused.code, uploaded.refused)
         try:
             with self.source.open(uploaded) as file:
 
@@ -89,10 +74,10 @@ class Reading:
         except (ObjectChanged, Conflict):
             return ObjectGone("it was replaced before it was read")
         except InvalidArgument as error:
-            return UnreadableObject(error.message)
+            return ReadRejected(error.code, error.message)
         except StorageRefused as error:
             next(iter(self.source.uploads()), None)  # raises where the store refuses everything: then no object is at fault
-            return UnreadableObject(error.message)
+            return ReadRejected(error.code, error.message)
         return found
 
 
@@ -100,7 +85,7 @@ ReadWith = Callable[[ObjectSource, Pipeline, Sequence[OfferedObject], Path], Rea
 """Prepares to read objects of a source, by the template of a pipeline, into files of a directory."""
 
 
-def _watched(ranges: Callable[[int, int], bytes], uploaded: SourceObject) -> Callable[[int, int], bytes]:
+def _watched(ranges: Ranges, uploaded: SourceObject) -> Ranges:
     """Ranges whose errors a template does not take for its own."""
 
     def read(start: int, length: int) -> bytes:
@@ -159,10 +144,7 @@ def _reader(reads: BoundedReads, pipeline: Pipeline) -> ReadObject:
     options: dict[str, object] = json.loads(pipeline.options)
     parse_options(template_named(pipeline.template), options)
 
-    def read(
-        uploaded: SourceObject, columns: Columns, ranges: Callable[[int, int], bytes], into: Path
-    ) -> ReadRows | UnreadableObject:
-        found = reads.read(ReadJob(pipeline.template, uploaded.key, uploaded.size, options, columns), ranges, into)
-        return UnreadableObject(found.reason) if isinstance(found, ReadRejected) else ReadRows(found.rows, found.columns, into)
+    def read(uploaded: SourceObject, columns: Columns, ranges: Ranges, into: Path) -> ObjectRows | ReadRejected:
+        return reads.read(ReadJob(pipeline.template, uploaded.key, uploaded.size, options, columns), ranges, into)
 
     return read

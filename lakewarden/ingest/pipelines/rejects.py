@@ -20,12 +20,12 @@ from lakewarden.delta.reading.rows import FileGroup
 from lakewarden.delta.scope import open_scope
 from lakewarden.errors import AlreadyExists, InvalidArgument, LakewardenError
 from lakewarden.ingest.pipelines.source import source_of
-from lakewarden.log.once import ANY
+from lakewarden.log.once import ANY, WriterBatch
 from lakewarden.maintenance.admin.create_table import make_table, new_table
 from lakewarden.maintenance.open_table import open_table
 from lakewarden.maintenance.repair.report import RepairReport, UncertainWriter
-from lakewarden.tables.direct.identities import REJECTS, PipelineMemory, memories_of
-from lakewarden.tables.direct.value import Edit, WriteIdentity
+from lakewarden.tables.direct.identities import REJECTS, memories_of
+from lakewarden.tables.direct.value import Edit
 from lakewarden.tables.warehouse import Warehouse, find_table
 
 COLUMNS = (
@@ -79,7 +79,7 @@ def note_rejects(
     pipeline: Pipeline,
     rejects: Sequence[RejectedObject],
     retaken: Sequence[str],
-    once: WriteIdentity,
+    once: WriterBatch,
     job_id: str,
 ) -> None:
     """Adds the rejects of one attempt, once, and removes earlier ones of the objects that it took again.
@@ -98,8 +98,7 @@ def note_rejects(
     keys = pa.array(sorted(retaken), pa.string())
 
     def decide(there: pa.Table) -> Edit:
-        gone = pc.indices_nonzero(pc.is_in(there.column("object"), value_set=keys)).cast(pa.int64())
-        return Edit(gone, there.slice(0, 0).select(schema.names))
+        return Edit.without(there, pc.is_in(there.column("object"), value_set=keys), schema.names)
 
     bound = Bound("object", min(retaken), max(retaken))
     direct.edit(decide, operation="MERGE", predicate="objects taken again", bounds=[bound], added=added, once=once)
@@ -121,15 +120,7 @@ def standing_rejects(warehouse: Warehouse, table: TableName) -> list[RejectedObj
 
 
 def _row(reject: RejectedObject, pipeline: Pipeline, job_id: str) -> dict[str, object]:
-    return {
-        "object": reject.object,
-        "etag": reject.etag,
-        "error": reject.error,
-        "at": reject.at,
-        "size": reject.size,
-        "pipeline_id": pipeline.id,
-        "job_id": job_id,
-    }
+    return {**vars(reject), "pipeline_id": pipeline.id, "job_id": job_id}
 
 
 # The uploads that count as taken and whose rows a repair did not bring back.
@@ -168,18 +159,15 @@ def gone_uploads(warehouse: Warehouse, catalog: Catalog, pipeline: Pipeline) -> 
     own = next((each for each in memories.uncertain if each.table.id == pipeline.table_id), None)
     if table is None or own is None:
         return
+    certain = own.last_certain or 0
     there = _objects_in(warehouse, catalog, table) | {one.object for one in standing_rejects(warehouse, table.name)}
     uploads = list(source_of(warehouse, catalog, pipeline).uploads())
     ledger = Ledger(warehouse.state, pipeline.id)
     known = ledger.known(ledger.look(), [one.key for one in uploads])
     for one in uploads:
         before = known.get(one.key)
-        if before is not None and before.is_of(one.etag) and _is_uncertain(own, before.number) and one.key not in there:
+        if before is not None and before.is_of(one.etag) and before.number > certain and one.key not in there:
             yield one.key
-
-
-def _is_uncertain(memory: PipelineMemory, number: int) -> bool:
-    return number > (memory.last_certain or 0)
 
 
 def _objects_in(warehouse: Warehouse, catalog: Catalog, table: Table) -> set[str]:

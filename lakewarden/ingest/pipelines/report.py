@@ -61,14 +61,17 @@ class Tally:
     """Counts what an ingest does."""
 
     done: IngestReport
-    version: int | None = None
-    more: bool = False
 
-    def add(self, batch: ObjectBatch, attempt: Attempt) -> None:
+    def add(self, batch: ObjectBatch, attempt: Attempt, version: int | None) -> None:
         found = [(offered.object, taken) for offered, taken in zip(batch.objects, attempt.taken, strict=True)]
         self._count([ObjectReport(one.key, one.etag, taken.outcome, taken.rows, taken.reason) for one, taken in found])
         size = sum(one.size for one, taken in found if taken.outcome == "ingested")
-        self.done = replace(self.done, batches=self.done.batches + 1, bytes=self.done.bytes + size)
+        newest = self.done.version if version is None else version
+        self.done = replace(self.done, batches=self.done.batches + 1, bytes=self.done.bytes + size, version=newest)
+
+    def stop(self, *, more: bool) -> None:
+        """Notes whether it stopped at its limit."""
+        self.done = replace(self.done, more=self.done.more or more)
 
     def skip(self, reports: Iterable[ObjectReport], *, named: bool) -> None:
         self._count([*reports], shown=named)
@@ -84,7 +87,3 @@ class Tally:
             skipped=done.skipped + counts["known"] + counts["unmatched"],
             objects=(*done.objects, *reports)[:SHOWN] if shown else done.objects,
         )
-
-    @property
-    def report(self) -> IngestReport:
-        return replace(self.done, version=self.version, more=self.more)

@@ -19,7 +19,7 @@ from lakewarden.catalog.state.audit import AuditLog
 from lakewarden.catalog.state.ledger import LOOKS, Ledger, LedgerView, ObjectBatch, OfferedObject
 from lakewarden.catalog.state.ledger_runs import KnownObject
 from lakewarden.errors import FailedPrecondition, InvalidArgument, LakewardenError
-from lakewarden.ingest.pipelines.context import BatchAttempts, CountingAttempt, IngestContext, Resuming
+from lakewarden.ingest.pipelines.context import BatchAttempts, CountingAttempt, IngestContext, check_resumed
 from lakewarden.ingest.pipelines.in_tasks import InTasks, OpenReads
 from lakewarden.ingest.pipelines.landing import Here
 from lakewarden.ingest.pipelines.reading import ReadWith, bounded, reads_of_tasks
@@ -150,7 +150,7 @@ class ObjectIngest:
         Corrupt: the ledger lacks something that its table has: repair it.
         Conflict, StorageUnavailable: try again: what was taken is not taken twice.
         """
-        Resuming(self._warehouse, self._pipeline, self._ledger).check(self._request.resume)
+        check_resumed(self._warehouse, self._pipeline, self._ledger, self._request.resume)
         named = None if self._request.objects is None else self._named(self._request.objects)
         view = self._settled_view()
         if self._request.resume is not None and not self._replaces:
@@ -162,7 +162,7 @@ class ObjectIngest:
             self._take_all(named)
         elif not by_age:
             self._take_listed()
-        return self._tally.report
+        return self._tally.done
 
     def _pass_over(self, view: LedgerView, how: Resume) -> LedgerView:
         """Where rows could not be replaced: counts what may have been taken before as taken, or as new."""
@@ -179,7 +179,7 @@ class ObjectIngest:
         listed = iter(self._source.uploads())
         new = [one for page in iter(lambda: list(islice(listed, _PAGE)), []) for one in self._new(page)]
         limit = self._request.limit
-        self._tally.more = limit is not None and len(new) > limit
+        self._tally.stop(more=limit is not None and len(new) > limit)
         self._take_all(sorted(new, key=_age)[:limit])
 
     def _named(self, names: Sequence[str]) -> list[SourceObject]:
@@ -196,14 +196,14 @@ class ObjectIngest:
         while page := list(islice(listed, _PAGE)):
             new = self._new(page)
             if left is not None:
-                self._tally.more = self._tally.more or len(new) > left
+                self._tally.stop(more=len(new) > left)
                 new = new[:left]
                 left -= len(new)
             held += new
             while fills(bounds, held, tasks=self._tasks):
                 held = self._take_some(held)
             if left == 0:
-                self._tally.more = self._tally.more or next(listed, None) is not None
+                self._tally.stop(more=next(listed, None) is not None)
                 break
         self._take_all(held)
 
@@ -258,9 +258,7 @@ class ObjectIngest:
         """Returns whether this process settled the batch, and counts it."""
         done = self._attempts.finish(batch, fresh=fresh)
         if done is not None:
-            attempt, version = done
-            self._tally.add(batch, attempt)
-            self._tally.version = version if version is not None else self._tally.version
+            self._tally.add(batch, *done)
         return done is not None
 
     def _finished_elsewhere(self, batch: ObjectBatch) -> list[ObjectReport]:

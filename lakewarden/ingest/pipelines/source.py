@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import BinaryIO
 
 from lakewarden.base.connection import Connection, Location
@@ -32,8 +32,7 @@ def source_uri(warehouse: Warehouse, pipeline: Pipeline) -> str:
 
 
 def source_of(warehouse: Warehouse, catalog: Catalog, pipeline: Pipeline) -> PipelineSource:
-    bases = [(canonical(warehouse.base(storage)), storage.connection) for storage in catalog.storages.values()]
-    connection, uri = Connections(tuple(bases)), canonical(source_uri(warehouse, pipeline))
+    connection, uri = Connections.of(warehouse, catalog), canonical(source_uri(warehouse, pipeline))
     return PipelineSource(open_source(Location(uri, connection(uri))), connection)
 
 
@@ -43,11 +42,20 @@ class Connections:
 
     bases: tuple[tuple[str, Connection], ...]
 
+    @classmethod
+    def of(cls, warehouse: Warehouse, catalog: Catalog) -> Connections:
+        storages = catalog.storages.values()
+        return cls(tuple((canonical(warehouse.base(storage)), storage.connection) for storage in storages))
+
+    def around(self, uri: str) -> Connection | None:
+        """That of the innermost storage which is around the place."""
+        around = [(len(base), connection) for base, connection in self.bases if within(uri, base)]
+        return max(around, key=lambda one: one[0])[1] if around else None
+
     def __call__(self, uri: str) -> Connection:
         """That of the storage which is around the place; else of one in the same bucket; else the environment decides."""
-        around = [(len(base), connection) for base, connection in self.bases if within(uri, base)]
-        if around:
-            return max(around, key=lambda one: one[0])[1]
+        if (around := self.around(uri)) is not None:
+            return around
         bucket = uri.split("/")[:3] if "://" in uri else None
         return next((connection for base, connection in self.bases if bucket and base.split("/")[:3] == bucket), Connection())
 
@@ -71,16 +79,15 @@ class PipelineSource(ObjectSource):
 
     def look(self, key: str) -> SourceObject:
         source, name = self._split(key)
-        found = source.look(name)
-        return found if name == key else SourceObject(key, found.size, found.etag, found.modified, found.refused)
+        return replace(source.look(name), key=key)
 
     def open(self, uploaded: SourceObject) -> BinaryIO:
         source, name = self._split(uploaded.key)
-        return source.open(_named(uploaded, name))
+        return source.open(replace(uploaded, key=name))
 
     def prove(self, uploaded: SourceObject) -> None:
         source, name = self._split(uploaded.key)
-        source.prove(_named(uploaded, name))
+        source.prove(replace(uploaded, key=name))
 
     def named(self, name: str, *, anywhere: bool) -> list[SourceObject]:
         """The objects that a caller means: a key, an absolute path or a URI, or a pattern of them.
@@ -111,12 +118,6 @@ class PipelineSource(ObjectSource):
             return self.own, key
         place, _, name = key.rpartition("/")
         return open_source(Location(place or "/", self.connection(place))), name
-
-
-def _named(uploaded: SourceObject, name: str) -> SourceObject:
-    if name == uploaded.key:
-        return uploaded
-    return SourceObject(name, uploaded.size, uploaded.etag, uploaded.modified, uploaded.refused)
 
 
 def _is_apart(key: str) -> bool:

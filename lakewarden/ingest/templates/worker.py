@@ -49,6 +49,8 @@ class ObjectRows:
     bytes: int
     """In Arrow's form."""
     columns: Columns
+    path: Path = field(default=Path(), compare=False)
+    """Of the file with the rows, as one stream of Arrow."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +91,7 @@ class ChildReader(Process):
             raise _MISUSES[outcome.misused](reason)
         if outcome.code:
             return ReadRejected(outcome.code, reason)
-        return ObjectRows(outcome.rows, outcome.size, messages.columns_of(outcome.columns))
+        return ObjectRows(outcome.rows, outcome.size, messages.columns_of(outcome.columns), into)
 
     def _answered(self, job: ReadJob, ranges: Ranges, into: Path) -> ReadOutcome:
         by = monotonic() + self.bounds.wall(job.size)

@@ -14,6 +14,7 @@ from lakewarden.catalog.access import can
 from lakewarden.catalog.changes.engines import require_active
 from lakewarden.catalog.model import Table
 from lakewarden.catalog.target import check_scope
+from lakewarden.delta.parquet.files import INSERT
 from lakewarden.errors import Conflict, InvalidArgument, NotFound, Unsupported
 from lakewarden.log.chunk import RowRange
 from lakewarden.log.position import NOTHING, end_of, position_of
@@ -22,7 +23,7 @@ from lakewarden.log.view import Trail
 from lakewarden.storage.objects import Missing
 from lakewarden.tables.changes.ending import appended, appended_upto, check_goes_on, check_known, is_keyless, there_upto
 from lakewarden.tables.changes.scope import Behind, ScopeReader
-from lakewarden.tables.changes.value import INSERT, Changes, Start, change_schema, first_after, typed
+from lakewarden.tables.changes.value import Changes, Start, change_schema, first_after, typed
 from lakewarden.tables.strong_read import Place
 from lakewarden.tables.warehouse import Warehouse, find_table
 

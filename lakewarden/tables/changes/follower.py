@@ -22,12 +22,13 @@ from lakewarden.errors import BeingErased, Conflict, Ended, InvalidArgument, Not
 from lakewarden.log.chunk import RowRange
 from lakewarden.log.position import NOTHING, end_of
 from lakewarden.log.record import SEQ, decode
-from lakewarden.log.stream import is_over, undeleted
+from lakewarden.log.stream import undeleted
 from lakewarden.log.view import Trail, UserSigns
 from lakewarden.storage.objects import Missing
 from lakewarden.tables.as_of import read_as_of
 from lakewarden.tables.changes.ending import appended, appended_upto, is_keyless, there_upto
 from lakewarden.tables.changes.log_reader import Event, Feeds, Fold, Row
+from lakewarden.tables.changes.value import unexpired
 from lakewarden.tables.strong_read import read_strong_upto, where_it_lies
 from lakewarden.tables.warehouse import Warehouse, find_table
 
@@ -292,14 +293,10 @@ class Follower:
 
     def _ranges(self, table: Table, trail: Trail, after: int) -> tuple[RowRange, ...]:
         """The rows to read; of a STREAM table those that have not expired."""
-        ttl = table.options.ttl_seconds
-        ranges = trail.ranges(self._user, after)
-        if table.type != "STREAM" or ttl is None:
-            return ranges
-        now = self._warehouse.clock()
-        pending = trail.view.pending.get(self._user)
-        self._fold.forget_before(trail.end if pending is None else pending.first_seq)
-        return tuple(each for each in ranges if not is_over(each, ttl, now))
+        if table.type == "STREAM" and table.options.ttl_seconds is not None:
+            pending = trail.view.pending.get(self._user)
+            self._fold.forget_before(trail.end if pending is None else pending.first_seq)
+        return unexpired(table, trail.ranges(self._user, after), self._warehouse.clock)
 
     # Whether it may go on
 

@@ -18,15 +18,16 @@ from numpy.typing import NDArray
 
 from lakewarden.catalog.model import Table
 from lakewarden.catalog.target import ScopeTarget
+from lakewarden.delta.parquet.files import DELETED, INSERT, POSTIMAGE, PREIMAGE
 from lakewarden.delta.reading.keys import Keys
 from lakewarden.delta.reading.rows import empty_rows, rows_before, upserts
 from lakewarden.log.chunk import RowRange
 from lakewarden.log.position import NOTHING
 from lakewarden.log.record import DELETE, OP, SEQ, TARGET, UPSERT, USER, before_of, decode
-from lakewarden.log.stream import is_over, undeleted
+from lakewarden.log.stream import undeleted
 from lakewarden.log.view import Trail
 from lakewarden.tables.as_of import read_as_of
-from lakewarden.tables.changes.value import DELETED, INSERT, POSTIMAGE, PREIMAGE
+from lakewarden.tables.changes.value import unexpired
 from lakewarden.tables.strong_read import Place, where_it_lies
 from lakewarden.tables.warehouse import Warehouse
 
@@ -213,12 +214,7 @@ class ScopeReader:
         return decode(self.warehouse.log(self.table).chunks(ranges), ranges, self.table.schemas, with_before=with_before)
 
     def _ranges(self, user: str, after: int) -> tuple[RowRange, ...]:
-        """Of a STREAM table those that have not expired."""
-        ranges, ttl = self.trail.ranges(user, after), self.table.options.ttl_seconds
-        if self.table.type != "STREAM" or ttl is None:
-            return ranges
-        now = self.warehouse.clock()
-        return tuple(each for each in ranges if not is_over(each, ttl, now))
+        return unexpired(self.table, self.trail.ranges(user, after), self.warehouse.clock)
 
 
 def _owners(ranges: Sequence[Sequence[RowRange]]) -> pa.Array[Any]:

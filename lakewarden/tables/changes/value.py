@@ -5,25 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Final, Literal
+from typing import Literal
 
 import pyarrow as pa
 
-from lakewarden.base.clock import from_micros, to_micros
+from lakewarden.base.clock import Clock, from_micros, to_micros
 from lakewarden.catalog.model import Table, TableSchema
-from lakewarden.delta.parquet import files as data_files
+from lakewarden.delta.parquet.files import CHANGE_TYPE
 from lakewarden.errors import InvalidArgument
 from lakewarden.log.chunk import RowRange
 from lakewarden.log.position import NOTHING, end_of, position_of
 from lakewarden.log.record import SEQ, USER
+from lakewarden.log.stream import is_over
 from lakewarden.log.view import Trail
-
-CHANGE_TYPE: Final = data_files.CHANGE_TYPE
-
-INSERT: Final = data_files.INSERT
-PREIMAGE: Final = data_files.PREIMAGE
-POSTIMAGE: Final = data_files.POSTIMAGE
-DELETED: Final = data_files.DELETED
 
 
 @dataclass(frozen=True)
@@ -51,6 +45,15 @@ def typed(rows: pa.Table, types: pa.Array[pa.StringScalar] | str, schema: pa.Sch
     given = dict(zip(rows.column_names, rows.columns, strict=True))
     given[CHANGE_TYPE] = pa.chunked_array([pa.repeat(types, count) if isinstance(types, str) else types])
     return pa.Table.from_arrays([given[name] for name in schema.names], schema=schema)
+
+
+def unexpired(table: Table, ranges: tuple[RowRange, ...], clock: Clock) -> tuple[RowRange, ...]:
+    """Rows of the log; of a STREAM table those that have not expired."""
+    ttl = table.options.ttl_seconds
+    if table.type != "STREAM" or ttl is None:
+        return ranges
+    now = clock()
+    return tuple(each for each in ranges if not is_over(each, ttl, now))
 
 
 # Where a change feed begins: `full`, `latest`, `timestamp:…` or `seq:…`.

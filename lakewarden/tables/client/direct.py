@@ -16,13 +16,13 @@ from lakewarden.delta.reading.bounds import Bound
 from lakewarden.delta.scope import open_scope
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import InvalidArgument, Unsupported
-from lakewarden.log.once import LastBatch, Resume, stopped
+from lakewarden.log.once import LastBatch, Resume, WriterBatch, stopped
 from lakewarden.tables.direct.commit import DirectWrite
 from lakewarden.tables.direct.effects import Keep, Replace
 from lakewarden.tables.direct.identities import last_write, transaction_app
 from lakewarden.tables.direct.revise import Revise, Spread
 from lakewarden.tables.direct.run import DirectRun, resume
-from lakewarden.tables.direct.value import Batches, Decide, DirectResult, Given, TaskFiles, Within, WriteIdentity
+from lakewarden.tables.direct.value import Batches, Decide, DirectResult, Given, TaskFiles, Within
 from lakewarden.tables.keys.seen_keys import SeenKeys
 from lakewarden.tables.predicate import check_predicate, partitions_within
 from lakewarden.tables.warehouse import Warehouse
@@ -47,7 +47,7 @@ class DirectWrites:
     """The job that writes; without it, each write is one."""
     reach: Reach = no_faults
 
-    def append(self, given: Given, *, once: WriteIdentity | None = None) -> DirectResult:
+    def append(self, given: Given, *, once: WriterBatch | None = None) -> DirectResult:
         """Adds rows to a table without a primary key.
 
         Args:
@@ -64,7 +64,7 @@ class DirectWrites:
         return self._run(DirectWrite("WRITE", Keep(), given, {"mode": "Append"}, self._once(once)))
 
     def overwrite(
-        self, given: Given, *, within: str = "", operation: str = "WRITE", once: WriteIdentity | None = None
+        self, given: Given, *, within: str = "", operation: str = "WRITE", once: WriterBatch | None = None
     ) -> DirectResult:
         """Replaces all rows, or those of some partitions. With a primary key, pending rows are flushed first.
 
@@ -111,7 +111,7 @@ class DirectWrites:
         bounds: Sequence[Bound] | Callable[[], Sequence[Bound]] = (),
         within: str | Within = "",
         added: Given = (),
-        once: WriteIdentity | None = None,
+        once: WriterBatch | None = None,
     ) -> DirectResult:
         """Changes rows, file by file: each file that `decide` changes is written again.
 
@@ -175,8 +175,8 @@ class DirectWrites:
         if self.table.schema.primary_key:
             raise Unsupported(f"{self.table.name} has a primary key: its rows are written by key, through its write log")
 
-    def _once(self, once: WriteIdentity | None) -> WriteIdentity | None:
-        return None if once is None else replace(once, app=self._app(once.app))
+    def _once(self, once: WriterBatch | None) -> WriterBatch | None:
+        return None if once is None else replace(once, writer=self._app(once.writer))
 
     def _app(self, writer: str) -> str:
         return transaction_app(self.table.id, writer)

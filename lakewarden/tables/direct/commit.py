@@ -24,12 +24,13 @@ from lakewarden.delta.scope import has_feed
 from lakewarden.delta.table import ScopeTable
 from lakewarden.delta.timeline import walk
 from lakewarden.errors import Conflict, ConstraintViolation
+from lakewarden.log.once import WriterBatch
 from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import Steps
 from lakewarden.tables.direct.effects import Draft, Effect, carried
 from lakewarden.tables.direct.identities import last_write, writer_of
 from lakewarden.tables.direct.outputs import Numbers, Outputs
-from lakewarden.tables.direct.value import Given, WriteIdentity
+from lakewarden.tables.direct.value import Given
 
 
 # What the commit of a direct write says of itself: operation, parameters and metrics under Spark's names.
@@ -80,8 +81,8 @@ class DirectWrite:
     effect: Effect
     given: Given = ()
     parameters: Mapping[str, str] = field(default_factory=dict)
-    once: WriteIdentity | None = None
-    """Its `app` is as Delta has it (`identities.transaction_app`)."""
+    once: WriterBatch | None = None
+    """Its writer is as Delta names it (`identities.transaction_app`)."""
     again: int = RUNS
     """How often it runs again where others changed what it reads."""
 
@@ -182,10 +183,10 @@ class DirectCommit:
         once = self._once
         if once is None or table is None:
             return None
-        last = last_write(table, once.app)
+        last = last_write(table, once.writer)
         if once.resumes:
             return self._found(table) if last.certain else None
-        return self._found(table) if last.stands_for(once.floor, writer_of(once.app), self._target.scope.table) else None
+        return self._found(table) if last.stands_for(once.floor, writer_of(once.writer), self._target.scope.table) else None
 
     def _found(self, table: ScopeTable) -> DirectVersion:
         return DirectVersion(table.snapshot(self._target.app_id), Draft(), 0, committed=False, repeated=True)
@@ -250,7 +251,7 @@ class DirectCommit:
         now, adds, target = self._by.clock(), (*given, *draft.adds), self._target
         stamp = stamp_of(self._write.operation, self._write.parameters, target, self._by.job_id, given, draft)
         position = self._numbers.position
-        once = None if self._once is None else (self._once.app, self._once.version)
+        once = None if self._once is None else (self._once.writer, self._once.batch)
         self._reach("direct:committing")
         if table is not None:
             position = max(position, table.watermark(DIRECT_APP) or 0)  # who took a position earlier may commit later

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from lakewarden.base.arrays import numbers
 from lakewarden.base.clock import NewId, random_id
+from lakewarden.base.quantities import portions
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.parquet.files import (
     ChangeFile,
@@ -141,7 +142,9 @@ def shuffled(run: Run, target: ScopeTarget, written: Sequence[TaskOutput]) -> li
     """
     files = [file for one in written for file in one.files]
     blocks = sorted((block for one in written for block in one.blocks), key=lambda block: block.place)
-    tasks = [SizedWork(task, task.bytes, target.on_disk) for task in (BlocksTask(target, some) for some in _packed(blocks))]
+    # In their order: a partition is in one pack, or in neighbours.
+    packs = portions(blocks, lambda block: block.end - block.start, _TASK_BYTES)
+    tasks = [SizedWork(task, task.bytes, target.on_disk) for task in (BlocksTask(target, tuple(some)) for some in packs)]
     over = run if len(tasks) > 1 else run_here  # a job of Spark costs more than one task
     done, failed = done_and_failed(over(write_blocks, tasks))
     made = [file for some in done for file in some]
@@ -202,19 +205,6 @@ def _adjacent(blocks: Iterable[ShuffleBlock]) -> Iterator[list[ShuffleBlock]]:
             some = []
         some.append(block)
     yield some
-
-
-def _packed(blocks: Iterable[ShuffleBlock]) -> Iterator[tuple[ShuffleBlock, ...]]:
-    """The blocks in their order, this many bytes at a time: a partition is in one pack, or in neighbours."""
-    some, room = list[ShuffleBlock](), _TASK_BYTES
-    for block in blocks:
-        if some and block.end - block.start > room:
-            yield tuple(some)
-            some, room = [], _TASK_BYTES
-        some.append(block)
-        room -= block.end - block.start
-    if some:
-        yield tuple(some)
 
 
 class Numbers:

@@ -21,7 +21,7 @@ from lakewarden.delta.commit_log.committing import Committer
 from lakewarden.delta.commit_log.stamp import CommitStamp
 from lakewarden.delta.scope import open_scope
 from lakewarden.errors import Conflict, Corrupt, LakewardenError, NotFound, SchemaChanged, StorageUnavailable, Unsupported
-from lakewarden.log.once import LastBatch, Resume, carried_token, check_fence
+from lakewarden.log.once import LastBatch, Resume, WriterBatch, carried_token, check_fence
 from lakewarden.log.position import NOTHING
 from lakewarden.log.table_log import HELD, TableLog
 from lakewarden.storage.disk import sync
@@ -31,7 +31,7 @@ from lakewarden.tables.direct.commit import DirectCommit, DirectVersion, DirectW
 from lakewarden.tables.direct.effects import Keep, Replace
 from lakewarden.tables.direct.identities import last_certain, last_write, transaction_app
 from lakewarden.tables.direct.outputs import Numbers, Outputs
-from lakewarden.tables.direct.value import DirectResult, WriteIdentity
+from lakewarden.tables.direct.value import DirectResult
 from lakewarden.tables.floors import FloorNote, LogStanding, check_floor, known_of, raise_floors
 from lakewarden.tables.presence import Presence
 from lakewarden.tables.warehouse import Warehouse, find_table
@@ -139,7 +139,7 @@ class DirectRun:
     @property
     def _identity(self) -> str:
         """By which the log notes the write: the same for all attempts of it."""
-        own = self._job_id if self._once is None else f"{self._once.app}@{self._once.floor}"
+        own = self._job_id if self._once is None else f"{self._once.writer}@{self._once.floor}"
         return f"{HELD}{own}" if self._holds_back is not None else own
 
     @property
@@ -310,5 +310,5 @@ def resume(warehouse: Warehouse, table: Table, writer: str, how: Resume, end: in
 
 def resume_at(warehouse: Warehouse, table: Table, writer: str, how: Resume, number: int | None) -> None:
     """The same behind that number; None for the start."""
-    once = WriteIdentity(transaction_app(table.id, writer), LastBatch(number).kept, resumes=True)
+    once = WriterBatch(transaction_app(table.id, writer), LastBatch(number).kept, resumes=True)
     DirectRun(warehouse, table, DirectWrite("WRITE", Keep(), (), {"mode": "Append", "resume": how}, once)).run()

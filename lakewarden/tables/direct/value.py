@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from lakewarden.base.quantities import portions
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.parquet.files import NewFile
 from lakewarden.delta.partitions import Partition
@@ -34,23 +36,6 @@ Given = Batches | TaskFiles
 
 
 @dataclass(frozen=True)
-class WriteIdentity:
-    """The identity of a write that is made once: a commit of the same `app` with this version, or a later one, stands for it."""
-
-    app: str
-    version: int
-    above: int | None = None
-    """With it, each version above stands for it: those of attempts of the same write."""
-    resumes: bool = False
-    """Whether it says from where a writer goes on whose last write is uncertain (`log.once`); otherwise that stops the write."""
-
-    @property
-    def floor(self) -> int:
-        """The last version that does not stand for it."""
-        return self.version - 1 if self.above is None else self.above
-
-
-@dataclass(frozen=True)
 class Edit:
     """What becomes of the rows of one file, or of several small ones."""
 
@@ -58,6 +43,11 @@ class Edit:
     """The numbers, from 0, of the rows that leave."""
     rows: pa.Table
     """Rows that come: new versions of those that left, or others. Columns as in `Batches`."""
+
+    @classmethod
+    def without(cls, rows: pa.Table, gone: Any, names: Sequence[str]) -> Edit:
+        """Rows leave, as a mask says, and none come. `names`: the columns of the table."""
+        return cls(pc.indices_nonzero(gone).cast(pa.int64()), rows.slice(0, 0).select(names))
 
 
 Decide = Callable[[pa.Table], Edit]
@@ -82,23 +72,15 @@ class DirectResult:
     last_seq: int
     """The last possible `_seq` of its rows; -1 without a commit."""
     repeated: bool = False
-    """Whether the table had the write before, so that nothing was committed (`WriteIdentity`)."""
+    """Whether the table had the write before, so that nothing was committed (`log.once.WriterBatch`)."""
 
 
 # Cuts rows that come in batches into parts of about the same size, of which each becomes data files.
 def in_parts(batches: Batches, size: int) -> Iterator[pa.Table]:
     """Yields the rows in tables of about `size` bytes in memory; holds no more than one of them and one batch."""
-    held: list[pa.Table] = []
-    room = size
-    for batch in batches:
-        for piece in _pieces(batch if isinstance(batch, pa.Table) else pa.Table.from_batches([batch]), size):
-            if held and piece.nbytes > room:
-                yield pa.concat_tables(held)
-                held, room = [], size
-            held.append(piece)
-            room -= piece.nbytes
-    if held:
-        yield pa.concat_tables(held)
+    tables = (batch if isinstance(batch, pa.Table) else pa.Table.from_batches([batch]) for batch in batches)
+    pieces = (piece for table in tables for piece in _pieces(table, size))
+    return map(pa.concat_tables, portions(pieces, lambda piece: piece.nbytes, size))
 
 
 def _pieces(rows: pa.Table, size: int) -> Iterator[pa.Table]:

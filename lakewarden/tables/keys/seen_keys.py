@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakewarden.base.arrays import distinct
+from lakewarden.base.quantities import portions
 from lakewarden.delta.reading.bounds import Bound, key_bounds
 from lakewarden.delta.reading.keys import Key, Keys
 from lakewarden.errors import DuplicateKey, StorageUnavailable
@@ -95,7 +96,8 @@ class SeenKeys:
     def first_of(self, others: Iterable[pa.Table]) -> Key | None:
         """Returns a key of these that the others have, of which a hundred thousand and a part are in memory at a time; None if
         they have none."""
-        parts = _gathered(part.select(self._key).rename_columns(self._names) for part in others)
+        given = (part.select(self._key).rename_columns(self._names) for part in others)
+        parts = map(pa.concat_tables, portions(given, lambda part: part.num_rows, _BATCH_ROWS))
         if self._disk is not None:
             return self._shared_on_disk(parts)
         if self.rows == 0:
@@ -177,20 +179,6 @@ class SeenKeys:
         for name in ("keys", "others"):
             disk.execute(f"CREATE TABLE {name} AS FROM given")
         return disk
-
-
-def _gathered(parts: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    """The same rows in fewer parts."""
-    held: list[pa.Table] = []
-    rows = 0
-    for part in parts:
-        held.append(part)
-        rows += part.num_rows
-        if rows >= _BATCH_ROWS:
-            yield pa.concat_tables(held)
-            held, rows = [], 0
-    if rows:
-        yield pa.concat_tables(held)
 
 
 def _repeated(keys: pa.Table) -> int:

@@ -21,7 +21,7 @@ from lakewarden.catalog.column_values import INTEGER_BITS
 from lakewarden.catalog.model import SchemaColumn, TableSchema
 from lakewarden.errors import ConstraintViolation, InvalidArgument, SchemaChanged
 from lakewarden.storage.paths import MAX_USER, check_user
-from lakewarden.tables.rows.columns import Unfit, first_invalid, from_values, single, unfit, unwrapped
+from lakewarden.tables.rows.columns import Convert, Unfit, first_invalid, from_values, single, unfit, unwrapped
 
 _MARK = "absent: "
 _ACCEPTED = "rows must be a list of dicts, a pandas or polars data frame, or Arrow data"
@@ -34,9 +34,6 @@ class ArrowStream(Protocol):
 
 
 Rows = Iterable[Mapping[str, object]] | ArrowStream
-
-Convert = Callable[[ColumnType, Sequence[object]], "pa.Array[Any]"]
-"""Converts values, or raises `Unfit` where one does not fit."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +53,7 @@ def held(rows: Rows) -> Rows:
     return [*rows] if hasattr(rows, "__iter__") else rows
 
 
-def to_arrow(rows: Rows, schema: TableSchema, convert: Convert = from_values) -> pa.Table:
+def to_arrow(rows: Rows, schema: TableSchema, convert: Convert[Sequence[object]] = from_values) -> pa.Table:
     """Returns the rows with their own columns, in their order. Converts Python values to the schema's types.
 
     Args:
@@ -124,8 +121,8 @@ def _from_pandas(frame: Any, schema: TableSchema) -> pa.Table:
         raise InvalidArgument(f"{_ACCEPTED}, not a pandas {frame.__class__.__name__}")
     names = list(frame.columns)
     _check_names(names)
-    columns = [_pandas_column(schema.column(name), name, frame[name]) for name in names]
-    return pa.Table.from_arrays(columns, names=names) if names else _no_columns(len(frame), schema)
+    columns = {name: _pandas_column(schema.column(name), name, frame[name]) for name in names}
+    return table_of(columns, len(frame), schema)
 
 
 def _pandas_column(column: SchemaColumn | None, name: str, series: Any) -> pa.Array[Any]:
@@ -156,7 +153,7 @@ def _whole(value: object) -> object:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def _from_dicts(rows: list[Mapping[str, object]], schema: TableSchema, convert: Convert) -> pa.Table:
+def _from_dicts(rows: list[Mapping[str, object]], schema: TableSchema, convert: Convert[Sequence[object]]) -> pa.Table:
     for row in rows:
         if row.__class__ is not dict and not isinstance(row, Mapping):
             raise InvalidArgument(f"{_ACCEPTED}; a row is {row.__class__.__name__}")
@@ -172,16 +169,20 @@ def _from_dicts(rows: list[Mapping[str, object]], schema: TableSchema, convert: 
     for name, missing in absent.items():
         if name in types:
             table[absent_mark(name)] = pa.array(missing)
-    return pa.Table.from_arrays(list(table.values()), names=list(table)) if table else _no_columns(len(rows), schema)
+    return table_of(table, len(rows), schema)
 
 
-def _no_columns(rows: int, schema: TableSchema) -> pa.Table:
-    """Returns rows of defaults only: a table cannot count them without a column."""
+def table_of(columns: Mapping[str, pa.Array[Any]], rows: int, schema: TableSchema) -> pa.Table:
+    """So many rows with these columns; without any, rows of defaults only: a table cannot count them without a column."""
+    if columns:
+        return pa.Table.from_arrays(list(columns.values()), names=list(columns))
     name = schema.names[0]
     return pa.table({name: pa.nulls(rows), absent_mark(name): pa.repeat(True, rows)})
 
 
-def _values(name: str, type: ColumnType | None, values: Sequence[object], convert: Convert = from_values) -> pa.Array[Any]:
+def _values(
+    name: str, type: ColumnType | None, values: Sequence[object], convert: Convert[Sequence[object]] = from_values
+) -> pa.Array[Any]:
     if type is None:
         return _foreign(values)
     try:

@@ -150,9 +150,13 @@ def _references(column: SchemaColumn, array: pa.Array[Any]) -> pa.Array[Any]:
 def _without_null(schema: TableSchema, column: SchemaColumn, array: pa.Array[Any]) -> pa.Array[Any]:
     if array.null_count:
         row = pc.index(array.is_null(), True).as_py()
-        why = "is in the primary key" if column.name in schema.primary_key else "is NOT NULL"
-        raise MissingValue(f"column {column.name!r}, row {row}: NULL or no value, and the column {why}")
+        raise MissingValue(f"column {column.name!r}, row {row}: NULL or no value, and {why_needed(schema, column)}")
     return array
+
+
+def why_needed(schema: TableSchema, column: SchemaColumn) -> str:
+    """Why each row has a value in this column."""
+    return f"the column is {'in the primary key' if column.name in schema.primary_key else 'NOT NULL'}"
 
 
 def _check_twins(primary_key: tuple[str, ...], table: pa.Table, users: pa.Array[Any] | None) -> None:

@@ -12,8 +12,9 @@ import pytest
 
 from lakewarden.catalog.state.ledger import OfferedObject
 from lakewarden.errors import StorageRefused
-from lakewarden.ingest.pipelines.reading import ObjectGone, Reading, ReadRows, UnreadableObject
+from lakewarden.ingest.pipelines.reading import ObjectGone, Reading
 from lakewarden.ingest.templates.template import Columns
+from lakewarden.ingest.templates.worker import ObjectRows, ReadRejected
 from lakewarden.storage.sources import LocalSource, SourceObject
 
 ORDERS = SourceObject("orders.csv", 10, "1", datetime(2026, 11, 23, tzinfo=UTC))
@@ -44,7 +45,7 @@ class Guarded:
         raise StorageRefused(uploaded.key)
 
 
-def never_read(*_: object) -> UnreadableObject:
+def never_read(*_: object) -> ReadRejected:
     raise AssertionError("nothing was opened that could be read")
 
 
@@ -53,7 +54,7 @@ def reading(source: Guarded, room: Path) -> Reading:
 
 
 def test_an_object_that_alone_is_forbidden_is_a_reject(tmp_path: Path) -> None:
-    assert reading(Guarded(listed=True), tmp_path).rest({}, 0) == [UnreadableObject("orders.csv is forbidden")]
+    assert reading(Guarded(listed=True), tmp_path).rest({}, 0) == [ReadRejected("STORAGE_UNAVAILABLE", "orders.csv is forbidden")]
 
 
 def test_a_store_that_refuses_everything_rejects_nothing(tmp_path: Path) -> None:
@@ -69,7 +70,7 @@ def test_an_object_that_changes_while_it_is_read_is_not_taken_under_the_etag_tha
     source = LocalSource(str(room))
     (listed,) = source.uploads()
 
-    def read(uploaded: SourceObject, _: Columns, ranges: Callable[[int, int], bytes], into: Path) -> ReadRows:
+    def read(uploaded: SourceObject, _: Columns, ranges: Callable[[int, int], bytes], into: Path) -> ObjectRows:
         found = ranges(0, uploaded.size)
         if change == "replaced":
             (room / "next").write_text("id\n2\n3\n")
@@ -78,7 +79,7 @@ def test_an_object_that_changes_while_it_is_read_is_not_taken_under_the_etag_tha
             path.unlink()
         else:
             path.write_bytes(found + b"2\n")
-        return ReadRows(1, {}, into)
+        return ObjectRows(1, 0, {}, into)
 
     found = Reading(
         source, read, lambda one, numbers: [one(number) for number in numbers], tmp_path, [OfferedObject(listed)]

@@ -18,13 +18,14 @@ from lakewarden.base.faults import Reach, no_faults
 from lakewarden.base.scope import TableName
 from lakewarden.catalog.model import Pipeline
 from lakewarden.catalog.state.ledger import OfferedObject
-from lakewarden.ingest.pipelines.reading import Reading, ReadObject, ReadRows, UnreadableObject
+from lakewarden.ingest.pipelines.reading import Reading, ReadObject
 from lakewarden.ingest.pipelines.report import IngestReport
 from lakewarden.ingest.pipelines.run import IngestRequest, ObjectIngest, Readers
 from lakewarden.ingest.templates.fitting import ObjectFitting
 from lakewarden.ingest.templates.object_file import ObjectFile
 from lakewarden.ingest.templates.options import parse_options, template_named
 from lakewarden.ingest.templates.template import Columns
+from lakewarden.ingest.templates.worker import ObjectRows, ReadRejected
 from lakewarden.log.once import Resume
 from lakewarden.sql.results import ResultRows
 from lakewarden.storage.sources import ObjectSource, SourceObject
@@ -78,7 +79,7 @@ class ReadHere:
 
     def __call__(
         self, uploaded: SourceObject, columns: Columns, ranges: Callable[[int, int], bytes], into: Path
-    ) -> ReadRows | UnreadableObject:
+    ) -> ObjectRows | ReadRejected:
         template = template_named(self.pipeline.template)
         options = parse_options(template, json.loads(self.pipeline.options))
         fit = ObjectFitting(columns)
@@ -90,7 +91,7 @@ class ReadHere:
                 writer.write_batch(fitted)
             if writer is not None:
                 writer.close()
-        return ReadRows(fit.rows, fit.columns if fit.rows else {}, into)
+        return ObjectRows(fit.rows, 0, fit.columns if fit.rows else {}, into)
 
 
 def run_here(work: Callable[[Any], Steps[Any]], items: Sequence[SizedWork[Any]]) -> list[Any]:

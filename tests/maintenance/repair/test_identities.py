@@ -12,13 +12,12 @@ import pytest
 
 from lakewarden import Column, Lakehouse
 from lakewarden.errors import FailedPrecondition
+from lakewarden.log.once import WriterBatch, writer_key
 from lakewarden.log.once import WriterBatch as LogOnce
-from lakewarden.log.once import writer_key
 from lakewarden.log.record import UPSERT, log_batch
 from lakewarden.maintenance.repair.report import RepairReport
 from lakewarden.storage.local import LocalObjects
 from lakewarden.tables.client import TableClient
-from lakewarden.tables.direct.value import WriteIdentity
 from tests.maintenance.repair.states import FORGOTTEN, HURT, STATES, TABLE, Died, Rows, Scene, State
 
 STREAM = "stream/s"
@@ -102,7 +101,7 @@ class Direct:
 
     def append(self, number: int, writer: str = STREAM) -> bool:
         rows = pa.table({"id": pa.array([number], pa.int64())})
-        return not self.table.direct.append([rows], once=WriteIdentity(writer, number)).repeated
+        return not self.table.direct.append([rows], once=WriterBatch(writer, number)).repeated
 
     def commit(self, version: int) -> Path:
         return self.place / "_delta_log" / f"{version:020d}.json"

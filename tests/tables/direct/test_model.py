@@ -14,8 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakewarden import Column, Lakehouse
+from lakewarden.log.once import WriterBatch
 from lakewarden.tables.client import TableClient
-from lakewarden.tables.direct.value import Decide, Edit, WriteIdentity
+from lakewarden.tables.direct.value import Decide, Edit
 from tests.fixtures.examples import examples
 
 pytestmark = [pytest.mark.slow, pytest.mark.disk]
@@ -53,14 +54,14 @@ def changing(id_: int, new: Callable[[pa.Table], pa.Table]) -> Decide:
 def append(rows: Rows) -> Write:
     return Write(
         f"append {rows}",
-        lambda table, n: table.direct.append([table_of(rows)], once=WriteIdentity("m", n)),
+        lambda table, n: table.direct.append([table_of(rows)], once=WriterBatch("m", n)),
         lambda old: old + rows,
     )
 
 
 def overwrite(rows: Rows) -> Write:
     return Write(
-        f"overwrite {rows}", lambda table, n: table.direct.overwrite([table_of(rows)], once=WriteIdentity("m", n)), lambda _: rows
+        f"overwrite {rows}", lambda table, n: table.direct.overwrite([table_of(rows)], once=WriterBatch("m", n)), lambda _: rows
     )
 
 
@@ -68,7 +69,7 @@ def overwrite_day(ids: list[int], day: int) -> Write:
     rows: Rows = [(id_, day) for id_ in ids]
     return Write(
         f"overwrite day {day} by {ids}",
-        lambda table, n: table.direct.overwrite([table_of(rows)], within=f"day = {day}", once=WriteIdentity("m", n)),
+        lambda table, n: table.direct.overwrite([table_of(rows)], within=f"day = {day}", once=WriterBatch("m", n)),
         lambda old: [row for row in old if row[1] != day] + rows,
     )
 
@@ -81,7 +82,7 @@ def move(id_: int, day: int) -> Write:
 
     return Write(
         f"move {id_} to {day}",
-        lambda table, n: table.direct.edit(changing(id_, moved), operation="UPDATE", predicate="", once=WriteIdentity("m", n)),
+        lambda table, n: table.direct.edit(changing(id_, moved), operation="UPDATE", predicate="", once=WriterBatch("m", n)),
         lambda old: [(row[0], day) if row[0] == id_ else row for row in old],
     )
 
@@ -95,7 +96,7 @@ def replace(id_: int, rows: Rows) -> Write:
             operation="MERGE",
             predicate="",
             added=[table_of(rows)],
-            once=WriteIdentity("m", n),
+            once=WriterBatch("m", n),
         ),
         lambda old: [row for row in old if row[0] != id_] + rows,
     )
@@ -109,7 +110,7 @@ def delete_within(id_: int, day: int) -> Write:
             operation="DELETE",
             predicate="",
             within=f"day = {day}",
-            once=WriteIdentity("m", n),
+            once=WriterBatch("m", n),
         ),
         lambda old: [row for row in old if row != (id_, day)],
     )

@@ -15,6 +15,7 @@ from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.parquet.files import NewFile, direct_name, write_files
 from lakewarden.delta.parquet.schema import SEQ
 from lakewarden.errors import InvalidArgument
+from lakewarden.log.once import WriterBatch
 from lakewarden.log.position import position_of
 from lakewarden.tables.client import TableClient
 from lakewarden.tables.direct.commit import DirectWrite
@@ -22,7 +23,7 @@ from lakewarden.tables.direct.effects import Keep
 from lakewarden.tables.direct.identities import transaction_app
 from lakewarden.tables.direct.revise import Revise
 from lakewarden.tables.direct.run import DirectRun
-from lakewarden.tables.direct.value import DirectResult, Reserve, TaskFiles, WriteIdentity
+from lakewarden.tables.direct.value import DirectResult, Reserve, TaskFiles
 from tests.fixtures.bucket import path_of
 from tests.fixtures.clock import Clock
 from tests.fixtures.lakes import eventual, notes, strong
@@ -35,7 +36,7 @@ STEPS = ("direct:written", "direct:committing", "before-link", "direct:committed
 
 
 def batch(table: TableClient, number: int, text: str = "a") -> DirectResult:
-    return table.direct.append([rows({number: text})], once=WriteIdentity(APP, number))
+    return table.direct.append([rows({number: text})], once=WriterBatch(APP, number))
 
 
 def there(table: TableClient) -> list[int]:
@@ -51,21 +52,21 @@ def test_a_repeated_write_reads_and_adds_nothing_and_says_so(lake: Lakehouse, ev
         yield from [pytest.fail("the rows are not needed")]
 
     first = batch(events, 1)
-    again = events.direct.append(read(), once=WriteIdentity(APP, 1))
+    again = events.direct.append(read(), once=WriterBatch(APP, 1))
     assert (first.committed, first.repeated) == (True, False)
     assert (again.committed, again.repeated, again.version, again.rows_inserted) == (False, True, first.version, 0)
     assert batch(events, 0).repeated, "a later one stands for it"
     assert batch(events, 2).committed
-    assert events.direct.append([rows({9: "other"})], once=WriteIdentity("pl_2", 1)).committed
-    assert events.direct.append([rows({3: "later attempt"})], once=WriteIdentity(APP, 7, above=1)).repeated
+    assert events.direct.append([rows({9: "other"})], once=WriterBatch("pl_2", 1)).committed
+    assert events.direct.append([rows({3: "later attempt"})], once=WriterBatch(APP, 7, above=1)).repeated
     assert there(events) == [1, 2, 9]
     assert (events.direct.last_once(APP), events.direct.last_once("pl_3")) == (2, None)
     assert clean(lake)
 
 
 def test_a_write_without_rows_counts(events: TableClient) -> None:
-    assert events.direct.append([], once=WriteIdentity(APP, 1)).committed
-    assert events.direct.edit(removing(7), operation="MERGE", predicate="id = 7", once=WriteIdentity(APP, 2)).committed
+    assert events.direct.append([], once=WriterBatch(APP, 1)).committed
+    assert events.direct.edit(removing(7), operation="MERGE", predicate="id = 7", once=WriterBatch(APP, 2)).committed
     assert events.direct.last_once(APP) == 2
 
 
@@ -99,7 +100,7 @@ def test_rows_are_removed_and_added_in_one_commit(lake: Lakehouse, events: Table
     batch(events, 2)
     before = events.history(limit=1)[0].version
     did = events.direct.edit(
-        removing(1), operation="MERGE", predicate="id = 1", added=[rows({1: "new", 3: "new"})], once=WriteIdentity(APP, 3)
+        removing(1), operation="MERGE", predicate="id = 1", added=[rows({1: "new", 3: "new"})], once=WriterBatch(APP, 3)
     )
     assert (did.version, did.rows_deleted, did.rows_inserted) == (before + 1, 1, 2)
     assert {row["id"]: row["text"] for row in events.read().to_pylist()} == {1: "new", 2: "a", 3: "new"}
@@ -169,12 +170,12 @@ def test_others_see_the_identity_in_delta(lake: Lakehouse, events: TableClient) 
 
 
 def test_tasks_write_files_that_one_commit_adds(lake: Lakehouse, events: TableClient) -> None:
-    did = events.direct.append(TaskFiles(two_files), once=WriteIdentity(APP, 1))
+    did = events.direct.append(TaskFiles(two_files), once=WriterBatch(APP, 1))
     assert did.rows_inserted == 3
     found = events.read().to_pylist()
     assert sorted(row["id"] for row in found) == [1, 2, 3]
     assert clean(lake)
-    assert events.direct.append(TaskFiles(two_files), once=WriteIdentity(APP, 1)).repeated
+    assert events.direct.append(TaskFiles(two_files), once=WriterBatch(APP, 1)).repeated
     assert there(events) == [1, 2, 3]
 
 
@@ -202,8 +203,8 @@ def test_numbers_are_reserved_apart_and_never_twice(events: TableClient) -> None
     assert position_of(whole) < position_of(one) <= events.log.view().last_position, "the log has both positions"
 
 
-def identity(table: TableClient, version: int) -> WriteIdentity:
-    return WriteIdentity(transaction_app(table.table.id, APP), version)
+def identity(table: TableClient, version: int) -> WriterBatch:
+    return WriterBatch(transaction_app(table.table.id, APP), version)
 
 
 def appending(table: TableClient) -> DirectWrite:

@@ -17,9 +17,9 @@ from deltalake.exceptions import CommitFailedError
 from lakewarden import Lakehouse
 from lakewarden.base.connection import Location
 from lakewarden.errors import Conflict
+from lakewarden.log.once import WriterBatch
 from lakewarden.storage.options import delta_options
 from lakewarden.tables.client import TableClient
-from lakewarden.tables.direct.value import WriteIdentity
 from tests.fixtures.children import exit_statuses
 from tests.tables.direct.boards import setting
 from tests.tables.direct.crossings import COLUMNS, rows
@@ -72,7 +72,7 @@ def _append_once(uri: str) -> None:
         table = lake.table(_NAME)
         for number in range(_COMMITS):
             given = [rows({(_APPENDED + number, 1): "once"})]
-            _until_done(lambda given=given, number=number: table.direct.append(given, once=WriteIdentity("race", number)))  # type: ignore[misc]
+            _until_done(lambda given=given, number=number: table.direct.append(given, once=WriterBatch("race", number)))  # type: ignore[misc]
 
 
 def _optimize(uri: str) -> None:
