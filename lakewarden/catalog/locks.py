@@ -10,9 +10,9 @@ import hashlib
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from lakewarden.base.clock import NewId, random_id, system_clock
 from lakewarden.base.connection import Location
@@ -34,24 +34,6 @@ TurnKind = Literal["objects", "process", "postgres"]
 _PAUSE = 0.1
 
 
-class NamedTurns(Protocol):
-    """Gives turns by name. The lease in the catalog ensures safety; a turn only saves waiting for it to expire."""
-
-    @property
-    def exclusive(self) -> bool:
-        """Whether the holder of the turn is alone: a lease that still exists was then left by a dead process."""
-        ...
-
-    def turn(self, name: str, seconds: float) -> AbstractContextManager[None]:
-        """Holds the turn while the block runs.
-
-        Raises:
-            Conflict: the turn did not come within `seconds`.
-            StorageUnavailable: the server can't be reached.
-        """
-        ...
-
-
 def turns_of(kind: TurnKind, scope: str) -> NamedTurns:
     """Returns the turns of this kind. `scope` keeps the lock names of warehouses apart."""
     match kind:
@@ -67,9 +49,16 @@ class ObjectTurns:
     """No turns: the leases in the warehouse alone decide. Needs no server, on any store."""
 
     exclusive = False
+    """Whether the holder of the turn is alone: a lease that still exists was then left by a dead process."""
 
     @contextmanager
-    def turn(self, name: str, seconds: float) -> Iterator[None]:  # the protocol's shape
+    def turn(self, name: str, seconds: float) -> Iterator[None]:  # the shape of all
+        """Holds the turn while the block runs.
+
+        Raises:
+            Conflict: the turn did not come within `seconds`.
+            StorageUnavailable: the server can't be reached.
+        """
         yield
 
 
@@ -117,6 +106,10 @@ class PostgresTurns:
         finally:
             # Ends the advisory lock too, also where the block raised.
             connection.close()
+
+
+NamedTurns = ObjectTurns | ProcessTurns | PostgresTurns
+"""Gives turns by name. The lease in the catalog ensures safety; a turn only saves waiting for it to expire."""
 
 
 def _connect() -> psycopg2.extensions.connection:

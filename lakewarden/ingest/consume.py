@@ -24,31 +24,6 @@ from lakewarden.tables.warehouse import Warehouse, find_table
 
 
 # Where the rows of messages go, each batch once by the offsets that it covers.
-class TopicLanding(Protocol):
-    """Takes the batches of one partition of a topic."""
-
-    def taken_upto(self) -> int | None:
-        """Returns the offset behind the last batch; None before the first.
-
-        Raises:
-            FailedPrecondition: it is uncertain since a repair.
-        """
-        ...
-
-    def resume(self, how: Resume, end: int) -> None:
-        """Says from where to go on where a repair left that uncertain. `end`: behind the last message that there is now."""
-        ...
-
-    def take(self, batch: LogBatch, once: WriterBatch) -> bool:
-        """Takes a batch, unless others were taken since `once.above`; returns whether it did.
-
-        Raises:
-            BeingErased: rows are of a user who is being erased; nothing was taken.
-            Conflict, StorageUnavailable: try again; nothing was taken, or all of it.
-        """
-        ...
-
-
 @dataclass(frozen=True)
 class LogLanding:
     """Through the write log, which keeps the offsets beside the rows."""
@@ -57,12 +32,24 @@ class LogLanding:
     app: str
 
     def taken_upto(self) -> int | None:
+        """Returns the offset behind the last batch; None before the first.
+
+        Raises:
+            FailedPrecondition: it is uncertain since a repair.
+        """
         return self.client.log.published(self.app)
 
     def resume(self, how: Resume, end: int) -> None:
+        """Says from where to go on where a repair left that uncertain. `end`: behind the last message that there is now."""
         self.client.log.resume(self.app, how, end)
 
     def take(self, batch: LogBatch, once: WriterBatch) -> bool:
+        """Takes a batch, unless others were taken since `once.above`; returns whether it did.
+
+        Raises:
+            BeingErased: rows are of a user who is being erased; nothing was taken.
+            Conflict, StorageUnavailable: try again; nothing was taken, or all of it.
+        """
         return self.client.reader.appending.append_once(batch, once) is not None
 
 
@@ -81,6 +68,10 @@ class DirectLanding:
 
     def take(self, batch: LogBatch, once: WriterBatch) -> bool:
         return not self.client.direct.append([batch.rows.drop_columns([OP, USER])], once=once).repeated
+
+
+TopicLanding = LogLanding | DirectLanding
+"""Takes the batches of one partition of a topic."""
 
 
 @dataclass(frozen=True)

@@ -89,18 +89,15 @@ class MessageForm:
     def key_of(self, row: Row) -> bytes | None:
         return msgspec.json.encode(self._part(row, self.key)) if self.key else None
 
-    def created(self, row: Row) -> bytes:
-        return _value(None, self._part(row, self.columns), "c")
-
-    def updated(self, before: Row | None, after: Row) -> bytes:
+    def value_of(self, kind: str, before: Row | None, row: Row) -> bytes:
+        """Of a change of this kind; `before`: the row before an update."""
+        if kind == "delete":
+            return _value(self._part(row, self.columns if self.mode == "all" else self.key), None, "d")
+        after = self._part(row, self.columns)
         # a reader of this format takes an update without the row before for an error, so an upsert is a "c"
-        if self.mode == "upsert" or before is None:
-            return self.created(after)
-        return _value(self._part(before, self.columns), self._part(after, self.columns), "u")
-
-    def deleted(self, row: Row) -> bytes:
-        shown = self.columns if self.mode == "all" else self.key
-        return _value(self._part(row, shown), None, "d")
+        if kind != "update_postimage" or self.mode == "upsert" or before is None:
+            return _value(None, after, "c")
+        return _value(self._part(before, self.columns), after, "u")
 
     def _part(self, row: Row, names: Sequence[str]) -> dict[str, Json]:
         return json_row({name: row[name] for name in names})
@@ -119,18 +116,8 @@ def messages(form: MessageForm, rows: pa.Table, kinds: Sequence[str], partitions
         if kind == "update_preimage":
             before = row
             continue
-        yield Outgoing(partition, form.key_of(row), _of_kind(form, kind, before, row))
+        yield Outgoing(partition, form.key_of(row), form.value_of(kind, before, row))
         before = None
-
-
-def _of_kind(form: MessageForm, kind: str, before: Row | None, row: Row) -> bytes:
-    match kind:
-        case "delete":
-            return form.deleted(row)
-        case "update_postimage":
-            return form.updated(before, row)
-        case _:
-            return form.created(row)
 
 
 def _rows(form: MessageForm, rows: pa.Table) -> Iterator[Row]:

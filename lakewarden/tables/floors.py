@@ -99,11 +99,7 @@ def _add(
     place: FloorLocation, known: Mapping[str, KnownState], seen: Mapping[str, int], positions: Mapping[str, int]
 ) -> LakewardenError | None:
     settled = max(position_of(one.watermark) for one in known.values())
-    try:
-        floor_at(place).add(positions.get(place.table_id, settled), known, seen)
-    except LakewardenError as error:
-        return error
-    return None
+    return or_error(lambda at: floor_at(at).add(positions.get(at.table_id, settled), known, seen), place)
 
 
 def _places(target: ScopeTarget) -> list[FloorLocation]:

@@ -13,7 +13,7 @@ from lakewarden.catalog.state.floor_entries import NEVER, OPERATIONS, UNSEEN, Kn
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.parquet.files import DataFile
 from lakewarden.tables.upkeep_files import MIN_GAIN, RATIO, TARGET, ZORDER, fitting, pack_files, rule_of, small_run
-from lakewarden.tables.upkeep_rules import UNKNOWN, FoldRule, PackRule, UpkeepRule, files_of, loosest
+from lakewarden.tables.upkeep_rules import UNKNOWN, FoldRule, PackRule, UpkeepRule, files_of, loosest, verdict
 
 
 # What a compaction and a packing of a scope would rewrite, by their own functions: noted while the files' sizes are at hand.
@@ -134,7 +134,7 @@ def _verdict(own: UpkeepRule, found: int, files: Sequence[DataFile] | None, pric
     """
     if files is None or price != FREE:
         return loosest((found, still), (own.loosest, own))
-    widest = own.loosest.verdict(files)
+    widest = verdict(own.loosest, files)
     return widest if widest != UNKNOWN else loosest((found, own.number, still), (own.loosest, own))
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import hashlib
 import struct
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -31,34 +30,8 @@ _LOWER = 256
 """How many lower values of `min_files` count as those of looser rules: more are possible, and nobody sets them."""
 
 
-class UpkeepRule(ABC):
-    """Of one operation for one table."""
-
-    @property
-    @abstractmethod
-    def loosest(self) -> UpkeepRule:
-        """The same without a ratio: what it finds nothing to do for, this one does not either."""
-
-    @property
-    @abstractmethod
-    def number(self) -> int:
-        """What is noted where it finds nothing to do."""
-
-    @abstractmethod
-    def covers(self, noted: int) -> bool:
-        """Whether it finds nothing to do where that was noted, since that rule is the same or looser."""
-
-    @abstractmethod
-    def finds_nothing(self, newest_first: Sequence[DataFile]) -> bool:
-        """Whether these files are to stay."""
-
-    def verdict(self, newest_first: Sequence[DataFile]) -> int:
-        """Its number, if it finds nothing to do with these files; else `UNKNOWN`: their schemas count too."""
-        return self.number if self.finds_nothing(newest_first) else UNKNOWN
-
-
 @dataclass(frozen=True)
-class FoldRule(UpkeepRule):
+class FoldRule:
     """Compact's. Of two with the same bounds that with more `min_files` is stricter, and that with a smaller ratio; the one
     without a ratio is the loosest."""
 
@@ -66,19 +39,23 @@ class FoldRule(UpkeepRule):
 
     @property
     def loosest(self) -> FoldRule:
+        """The same without a ratio: what it finds nothing to do for, this one does not either."""
         return FoldRule(replace(self.tail, ratio=0.0))
 
     @property
     def number(self) -> int:
+        """What is noted where it finds nothing to do."""
         return _graded(self._grade, self._digest(self.tail.min_files))
 
     def covers(self, noted: int) -> bool:
+        """Whether it finds nothing to do where that was noted, since that rule is the same or looser."""
         if not noted & _GRADED:
             return noted in _of_earlier_releases(self.tail)
         grade, digest = _parts(noted)
         return grade >= self._grade and digest in _digests(self.tail)
 
     def finds_nothing(self, newest_first: Sequence[DataFile]) -> bool:
+        """Whether these files are to stay."""
         return not fitting(small_run(newest_first, self.tail), self.tail)
 
     @property
@@ -90,7 +67,7 @@ class FoldRule(UpkeepRule):
 
 
 @dataclass(frozen=True)
-class PackRule(UpkeepRule):
+class PackRule:
     """Optimize's. Of two with the same target and ratio that with more to gain is stricter; and one with a ratio than the same
     without."""
 
@@ -117,6 +94,15 @@ class PackRule(UpkeepRule):
 
     def _digest(self, ratio: float) -> int:
         return _digest("optimize", self.target_file_size, ratio)
+
+
+UpkeepRule = FoldRule | PackRule
+"""Of one operation for one table."""
+
+
+def verdict(rule: UpkeepRule, newest_first: Sequence[DataFile]) -> int:
+    """Its number, if it finds nothing to do with these files; else `UNKNOWN`: their schemas count too."""
+    return rule.number if rule.finds_nothing(newest_first) else UNKNOWN
 
 
 def loosest(verdicts: Iterable[int], rules: Sequence[UpkeepRule]) -> int:

@@ -16,7 +16,7 @@ import msgspec
 
 from lakewarden.base.clock import Clock, NewId
 from lakewarden.catalog.access import Principal
-from lakewarden.catalog.state.records import backwards, content, first_of, newest, rewrite_all
+from lakewarden.catalog.state.records import backwards, changed, content, first_of, newest, rewrite_all
 from lakewarden.storage.objects import ObjectStore
 from lakewarden.storage.paths import without_name
 from lakewarden.storage.sums import kept_as
@@ -79,17 +79,11 @@ class AuditLog:
 
     def hide_user(self, user: str, mark: str, found: Callable[[int], None]) -> None:
         """Replaces a user's id by the keyed hash. Calls `found` with the number of entries before changing the first."""
-        rewrite_all(self.store, _ROOT, partial(_hidden, user, mark), found)
+        rewrite_all(self.store, _ROOT, partial(changed, _decode, partial(_without, user=user, mark=mark)), found)
 
     def _read(self, key: str) -> AuditEntry | None:
         data = content(self.store, key)
         return None if data is None else _decode(key, data)
-
-
-def _hidden(user: str, mark: str, key: str, data: bytes) -> bytes:
-    entry = _decode(key, data)
-    hidden = _without(entry, user, mark)
-    return data if hidden == entry else msgspec.json.encode(hidden)
 
 
 def _without(entry: AuditEntry, user: str, mark: str) -> AuditEntry:

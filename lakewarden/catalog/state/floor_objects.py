@@ -78,12 +78,6 @@ def _copied(batch: pa.RecordBatch) -> pa.RecordBatch:
     return batch.take(numbers(np.arange(batch.num_rows)))
 
 
-def block_in(data: bytes, columns: int) -> KnownScopes:
-    """Of an object with so many columns, the first ones. Raises what Arrow raises where it cannot be read."""
-    schema = pa.schema(list(SCHEMA)[:columns])
-    return KnownScopes(pa.Table.from_batches([pa.ipc.read_record_batch(pa.py_buffer(data), schema)]))
-
-
 class BlockCache:
     """Blocks that were read, of all objects of a floor."""
 
@@ -213,7 +207,8 @@ def read_block(store: ObjectStore, key: str, head: FloorHead, number: int) -> Kn
     size = head.blocks.size
     data = store.get_range(key, head.bytes + number * size, size)
     try:
-        found = block_in(data, head.columns)
+        schema = pa.schema(list(SCHEMA)[: head.columns])  # the first ones, of an object with so many
+        found = KnownScopes(pa.Table.from_batches([pa.ipc.read_record_batch(pa.py_buffer(data), schema)]))
         # Another block in its place would say that scopes are not known.
         if not head.blocks.begins(number, found.mark(0)):
             raise ValueError(f"block {number} begins with {found.mark(0)}")

@@ -12,8 +12,6 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Literal
 
-import msgspec
-
 from lakewarden.base.clock import Clock, NewId, from_millis, to_millis
 from lakewarden.catalog.operations import SPECS, Operation
 from lakewarden.catalog.report import ScopeReport
@@ -155,13 +153,6 @@ def without_user(job: Job, user: str, mark: str) -> Job:
 def decode(key: str, data: bytes) -> Job:
     """Reads a job. Raises Corrupt: the data is not a job; the message names `key`."""
     return kept_as(Job, data, f"the job {key} can't be read")
-
-
-def hidden_in(user: str, mark: str, key: str, data: bytes) -> bytes:
-    """A job as it is stored, with every occurrence of a user's id replaced by the keyed hash."""
-    job = decode(key, data)
-    hidden = without_user(job, user, mark)
-    return data if hidden == job else msgspec.json.encode(hidden)
 
 
 # The process that runs a job, by the name that the job log keeps: `host:process id`.

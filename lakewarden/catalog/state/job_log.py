@@ -27,14 +27,13 @@ from lakewarden.catalog.state.job import (
     WorkByTable,
     decode,
     has_ended,
-    hidden_in,
     idempotency_key,
     named_in,
     new_job_id,
     unread_job,
     without_user,
 )
-from lakewarden.catalog.state.records import backwards, content, first_of, newest, rewrite, rewrite_all
+from lakewarden.catalog.state.records import backwards, changed, content, first_of, newest, rewrite, rewrite_all
 from lakewarden.errors import Conflict, Corrupt, InUse, InvalidArgument, NotFound, Unsupported
 from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore, StoredObject
 from lakewarden.storage.sums import kept_as
@@ -319,7 +318,7 @@ class JobLog:
 
         Calls `found` with the number of such states before changing the first.
         """
-        rewrite_all(self.store, _ROOT, partial(hidden_in, user, mark), found)
+        rewrite_all(self.store, _ROOT, partial(changed, decode, partial(without_user, user=user, mark=mark)), found)
 
     def _over(self, job: Job) -> Job:
         kept = self._keep(job)
@@ -334,7 +333,8 @@ class JobLog:
             if erasures.is_erased_since(mark, partial(self._began, kept)):
                 kept = without_user(kept, user, mark)
                 for state in newest(self.store.list(_home(kept))):
-                    rewrite(self.store, state.key, partial(hidden_in, user, mark, state.key))
+                    hidden = partial(changed, decode, partial(without_user, user=user, mark=mark))
+                    rewrite(self.store, state.key, partial(hidden, state.key))
         return kept
 
     def _began(self, ended: Job) -> datetime:

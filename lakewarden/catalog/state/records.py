@@ -10,9 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from datetime import datetime
 from functools import partial
+from typing import TypeVar
+
+import msgspec
 
 from lakewarden.base.clock import to_millis
 from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore, StoredObject
+
+T = TypeVar("T")
 
 _MARK = "~"
 _DIGITS = 6
@@ -88,6 +93,13 @@ def rewrite_all(store: ObjectStore, below: str, change: Callable[[str, bytes], b
     for key in changed:
         rewrite(store, key, partial(change, key))
     empty_replaced(store, listing)
+
+
+def changed(read: Callable[[str, bytes], T], change: Callable[[T], T], key: str, data: bytes) -> bytes:
+    """What is kept after a change of the value that it is, for `rewrite`."""
+    before = read(key, data)
+    after = change(before)
+    return data if after == before else msgspec.json.encode(after)
 
 
 def empty_replaced(store: ObjectStore, listing: Iterable[StoredObject]) -> None:

@@ -123,59 +123,58 @@ _RUNS = 4
 """How often a batch is attempted where others change its table meanwhile."""
 
 
-@dataclass(frozen=True)
-class BatchAttempts:
-    """Attempts at the batches of one pipeline."""
+Attempted = Callable[[ObjectBatch], CountingAttempt | None]
+"""Makes one attempt; None where the batch is settled."""
 
-    context: IngestContext
-    attempted: Callable[[ObjectBatch], CountingAttempt | None]
-    """Makes one attempt; None where the batch is settled."""
 
-    def finish(self, batch: ObjectBatch, *, fresh: bool) -> tuple[Attempt, int | None] | None:
-        """Makes the batch count, settles it, and returns the attempt that counts; None where another process settled it.
+def finish_batch(
+    context: IngestContext, attempted: Attempted, batch: ObjectBatch, *, fresh: bool
+) -> tuple[Attempt, int | None] | None:
+    """Makes the batch count, settles it, and returns the attempt that counts; None where another process settled it.
 
-        Args:
-            fresh: this process has just created it, so hardly another has attempted it.
+    Args:
+        fresh: this process has just created it, so hardly another has attempted it.
 
-        Raises:
-            Conflict: others kept changing the table.
-            NotFound: the table was dropped.
-            Corrupt: the ledger has not what the table has.
-        """
-        landed = self._made(batch, fresh=fresh)
-        attempt = None if landed is None else self.context.ledger.attempt(landed.attempt, batch)
-        if landed is None or attempt is None:
-            return None
-        self._settle(batch, attempt)
-        return attempt, landed.version
-
-    def _made(self, batch: ObjectBatch, *, fresh: bool) -> CountingAttempt | None:
-        """Returns None where another process settled the batch."""
-        for run in range(_RUNS):
-            landed = None if fresh and not run else self.context.landed(batch)
-            if landed is not None:
-                return landed
-            try:
-                return self.attempted(batch)
-            except Conflict:
-                if run + 1 == _RUNS:
-                    raise
+    Raises:
+        Conflict: others kept changing the table.
+        NotFound: the table was dropped.
+        Corrupt: the ledger has not what the table has.
+    """
+    landed = _made(context, attempted, batch, fresh=fresh)
+    attempt = None if landed is None else context.ledger.attempt(landed.attempt, batch)
+    if landed is None or attempt is None:
         return None
+    _settle(context, batch, attempt)
+    return attempt, landed.version
 
-    def _settle(self, batch: ObjectBatch, attempt: Attempt) -> None:
-        context = self.context
-        pairs = list(zip(batch.objects, attempt.taken, strict=True))
-        rejects = [
-            RejectedObject(offered.object.key, offered.object.etag, taken.reason, attempt.at, offered.object.size)
-            for offered, taken in pairs
-            if taken.outcome == "rejected"
-        ]
-        retaken = [offered.object.key for offered, taken in pairs if offered.replaces and taken.outcome != "left"]
-        once = WriterBatch(context.pipeline.id, attempt.number)
-        note_rejects(context.warehouse, context.pipeline, rejects, retaken, once, attempt.job_id)
-        context.reach("ingest:rejects")
-        context.ledger.settle(batch, attempt)
-        context.reach("ingest:settled")
+
+def _made(context: IngestContext, attempted: Attempted, batch: ObjectBatch, *, fresh: bool) -> CountingAttempt | None:
+    """Returns None where another process settled the batch."""
+    for run in range(_RUNS):
+        landed = None if fresh and not run else context.landed(batch)
+        if landed is not None:
+            return landed
+        try:
+            return attempted(batch)
+        except Conflict:
+            if run + 1 == _RUNS:
+                raise
+    return None
+
+
+def _settle(context: IngestContext, batch: ObjectBatch, attempt: Attempt) -> None:
+    pairs = list(zip(batch.objects, attempt.taken, strict=True))
+    rejects = [
+        RejectedObject(offered.object.key, offered.object.etag, taken.reason, attempt.at, offered.object.size)
+        for offered, taken in pairs
+        if taken.outcome == "rejected"
+    ]
+    retaken = [offered.object.key for offered, taken in pairs if offered.replaces and taken.outcome != "left"]
+    once = WriterBatch(context.pipeline.id, attempt.number)
+    note_rejects(context.warehouse, context.pipeline, rejects, retaken, once, attempt.job_id)
+    context.reach("ingest:rejects")
+    context.ledger.settle(batch, attempt)
+    context.reach("ingest:settled")
 
 
 # Before an ingest: that the ledger knows what its tables have, and that no repair left it uncertain.

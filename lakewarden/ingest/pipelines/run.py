@@ -19,7 +19,7 @@ from lakewarden.catalog.state.audit import AuditLog
 from lakewarden.catalog.state.ledger import LOOKS, Ledger, LedgerView, ObjectBatch, OfferedObject
 from lakewarden.catalog.state.ledger_runs import KnownObject
 from lakewarden.errors import FailedPrecondition, InvalidArgument, LakewardenError
-from lakewarden.ingest.pipelines.context import BatchAttempts, CountingAttempt, IngestContext, check_resumed
+from lakewarden.ingest.pipelines.context import Attempted, CountingAttempt, IngestContext, check_resumed, finish_batch
 from lakewarden.ingest.pipelines.in_tasks import InTasks, OpenReads
 from lakewarden.ingest.pipelines.landing import Here
 from lakewarden.ingest.pipelines.reading import ReadWith, bounded, reads_of_tasks
@@ -139,7 +139,8 @@ class ObjectIngest:
         self._seen: LedgerView | None = None
         self._tasks = readers.run is not None
         self._reach = reach
-        self._attempts = self._attempts_with(readers, job_id)
+        self._context = IngestContext(warehouse, self._pipeline, self._source, self._ledger, job_id, reach)
+        self._attempted = self._attempted_by(readers)
         self._tally = Tally(IngestReport(str(request.table), self._pipeline.id, job_id))
         self._job_id = job_id
 
@@ -256,7 +257,7 @@ class ObjectIngest:
 
     def _finish(self, batch: ObjectBatch, *, fresh: bool) -> bool:
         """Returns whether this process settled the batch, and counts it."""
-        done = self._attempts.finish(batch, fresh=fresh)
+        done = finish_batch(self._context, self._attempted, batch, fresh=fresh)
         if done is not None:
             self._tally.add(batch, *done)
         return done is not None
@@ -318,19 +319,18 @@ class ObjectIngest:
         table = self._warehouse.catalog.read().tables.get(self._request.table)
         return table is None or table.schema.keyed or table.schema.column(OBJECT) is not None
 
-    def _attempts_with(self, readers: Readers, job_id: str) -> BatchAttempts:
-        context = IngestContext(self._warehouse, self._pipeline, self._source, self._ledger, job_id, self._reach)
-        here = Here(context, readers.here).attempted
+    def _attempted_by(self, readers: Readers) -> Attempted:
+        here = Here(self._context, readers.here).attempted
         if readers.run is None or readers.in_task is None:
-            return BatchAttempts(context, here)
-        tasks = InTasks(context, readers.here, readers.run, readers.in_task(self._pipeline), here).attempted
+            return here
+        tasks = InTasks(self._context, readers.here, readers.run, readers.in_task(self._pipeline), here).attempted
         bounds = self._warehouse.settings.pipelines
 
         def attempted(batch: ObjectBatch) -> CountingAttempt | None:
             spread = in_tasks(bounds, [one.object for one in batch.objects])
             return tasks(batch) if spread else here(batch)
 
-        return BatchAttempts(context, attempted)
+        return attempted
 
 
 # An ingest as a job: under an id that its commits carry, recorded when it has finished, with its entry in the audit log.

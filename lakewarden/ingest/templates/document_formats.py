@@ -28,6 +28,10 @@ class Paragraph(NamedTuple):
     text: str
 
 
+def _cut(page: int | None, text: str) -> list[Paragraph]:
+    return [Paragraph(page, text[start : start + PIECE]) for start in range(0, len(text), PIECE)]
+
+
 def chunks(paragraphs: Iterable[Paragraph], size: int, overlap: int) -> Iterator[Paragraph]:
     """
     Args:
@@ -93,10 +97,8 @@ def docx_paragraphs(source: ObjectFile) -> Iterator[Paragraph]:
         left -= len(data)
         if left < 0:
             raise Unsupported(f"the document's text unpacks to more than the {XML_BYTES:,} bytes that are allowed")
-        parser.feed(data)
-        yield from parser.taken()
-    parser.close()
-    yield from parser.taken()
+        yield from parser.taken(data)
+    yield from parser.taken(b"", last=True)
 
 
 def _unpacked(source: ObjectFile) -> Iterator[bytes]:
@@ -127,21 +129,14 @@ class _DocxParser:
         self._length = 0
         self._done: list[Paragraph] = []
 
-    def taken(self) -> Iterator[Paragraph]:
-        done, self._done = self._done, []
-        yield from done
-
-    def feed(self, data: bytes) -> None:
-        self._parse(data, last=False)
-
-    def close(self) -> None:
-        self._parse(b"", last=True)
-
-    def _parse(self, data: bytes, *, last: bool) -> None:
+    def taken(self, data: bytes, *, last: bool = False) -> list[Paragraph]:
+        """The paragraphs that end in this part of the XML."""
         try:
             self._expat.Parse(data, last)
         except expat.ExpatError as error:
             raise InvalidArgument(f"the document's XML is broken: {error}") from error
+        done, self._done = self._done, []
+        return done
 
     def _start(self, tag: str, attributes: dict[str, str]) -> None:
         self._depth += 1
@@ -180,7 +175,7 @@ class _DocxParser:
     def _paragraph(self) -> None:
         text = "".join(self._text)
         self._text, self._length = [], 0
-        self._done += [Paragraph(self._page, text[start : start + PIECE]) for start in range(0, len(text), PIECE)]
+        self._done += _cut(self._page, text)
 
 
 def _refuse(name: str, *_: object) -> NoReturn:
@@ -267,18 +262,17 @@ class _HtmlParser(HTMLParser):
         super().__init__(convert_charrefs=True)
         self._unseen = 0
         self._text: list[str] = []
-        self._done: list[str] = []
+        self._done: list[Paragraph] = []
 
-    def taken(self) -> Iterator[Paragraph]:
+    def taken(self) -> list[Paragraph]:
         done, self._done = self._done, []
-        for each in done:
-            yield Paragraph(None, each)
+        return done
 
     def end(self) -> None:
         """Ends a paragraph."""
         text = " ".join("".join(self._text).split())
         self._text = []
-        self._done += [text[start : start + PIECE] for start in range(0, len(text), PIECE)]
+        self._done += _cut(None, text)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:  # the parser's method
         if tag in _UNSEEN:
@@ -318,8 +312,7 @@ def pdf_paragraphs(source: ObjectFile) -> Iterator[Paragraph]:
     number = 0
     try:
         for number, page in enumerate(PdfReader(source.open()).pages, 1):
-            text = page.extract_text()
-            yield from (Paragraph(number, text[start : start + PIECE]) for start in range(0, len(text), PIECE))
+            yield from _cut(number, page.extract_text())
     except (FileNotDecryptedError, DependencyError) as error:
         raise Unsupported("the PDF is encrypted") from error
     except (PyPdfError, *_BROKEN_PDF) as error:

@@ -27,9 +27,10 @@ from lakewarden.errors import Conflict, ConstraintViolation
 from lakewarden.log.once import WriterBatch
 from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import Steps
-from lakewarden.tables.direct.effects import Draft, Effect, carried
+from lakewarden.tables.direct.effects import Draft, Keep, Replace, carried
 from lakewarden.tables.direct.identities import last_write, writer_of
 from lakewarden.tables.direct.outputs import Numbers, Outputs
+from lakewarden.tables.direct.revise import Revise
 from lakewarden.tables.direct.value import Given
 
 
@@ -70,6 +71,10 @@ RUNS = 3
 
 _COMMITS = 100
 """Others' commits that may come between, each of which touched nothing that the write read."""
+
+
+Effect = Keep | Replace | Revise
+"""What a direct write does to the live files."""
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.commit_log.commits import Between
@@ -41,33 +40,19 @@ class Draft:
         return [*(file.path for file in self.adds), *(file.path for file in self.changes)]
 
 
-class Effect(Protocol):
-    """What a direct write does to the live files."""
-
-    def check(self, given: Sequence[NewFile], target: ScopeTarget) -> None:
-        """Raises `ConstraintViolation` where the rows that were given do not belong into the commit."""
-        ...
-
-    def draft(self, table: ScopeTable, target: ScopeTarget, outputs: Outputs) -> Draft:
-        """Computes it for this version; writes the files that it needs."""
-        ...
-
-    def stands(self, draft: Draft, since: Between, table: ScopeTable, target: ScopeTarget) -> bool:
-        """Whether the draft is right on top of these commits too, which came after its version; `table` has them."""
-        ...
-
-
 @dataclass(frozen=True)
 class Keep:
     """Of an append: it reads nothing, so nothing that others commit concerns it."""
 
     def check(self, given: Sequence[NewFile], target: ScopeTarget) -> None:
-        return
+        """Raises `ConstraintViolation` where the rows that were given do not belong into the commit."""
 
     def draft(self, table: ScopeTable, target: ScopeTarget, outputs: Outputs) -> Draft:
+        """Computes it for this version; writes the files that it needs."""
         return Draft()
 
     def stands(self, draft: Draft, since: Between, table: ScopeTable, target: ScopeTarget) -> bool:
+        """Whether the draft is right on top of these commits too, which came after its version; `table` has them."""
         return True
 
 

@@ -259,28 +259,21 @@ class Outputs:
         Args:
             numbered: whether new rows get a `_seq`.
         """
-        self._target = target
-        self._reserve = reserve
+        self.target = target
+        self.reserve = reserve
+        """Also for rows that others write."""
         self._numbered = numbered
         self._new_id = new_id
         self._made: list[str] = []
 
-    @property
-    def target(self) -> ScopeTarget:
-        return self._target
-
     def fresh(self, given: Given) -> tuple[NewFile, ...]:
         """Writes new rows, to files of about the table's target size, one after the other; or has tasks write them."""
         if isinstance(given, TaskFiles):
-            return self.took(given.write(self._target, self._reserve))
+            return self.took(given.write(self.target, self.reserve))
         batches = (each if isinstance(each, pa.Table) else pa.Table.from_batches([each]) for each in given)
-        parts = in_parts((self.numbered(rows) for rows in batches if rows.num_rows), self._target.target_file_size)
+        parts = in_parts((self.numbered(rows) for rows in batches if rows.num_rows), self.target.target_file_size)
         first = next(parts, None)
         return () if first is None else (*self.write(first), *self._together(parts))
-
-    def reserve(self, count: int) -> int:
-        """Returns the first of so many `_seq`, for rows that others write."""
-        return self._reserve(count)
 
     def took(self, files: Iterable[NewFile], changes: Iterable[ChangeFile] = ()) -> tuple[NewFile, ...]:
         """Answers for files that others wrote, as for its own."""
@@ -291,27 +284,27 @@ class Outputs:
     def numbered(self, rows: pa.Table) -> pa.Table:
         """The rows in the types of the table, with their `_seq`, or NULL there."""
         if not self._numbered:
-            return file_rows(self._target, rows, pa.nulls(rows.num_rows, pa.int64()))
+            return file_rows(self.target, rows, pa.nulls(rows.num_rows, pa.int64()))
         counts = [min(WHOLE, rows.num_rows - start) for start in range(0, rows.num_rows, WHOLE)]
-        parts = [numbers(np.arange(first, first + count)) for first, count in ((self._reserve(each), each) for each in counts)]
-        return file_rows(self._target, rows, pa.chunked_array(parts, pa.int64()))
+        parts = [numbers(np.arange(first, first + count)) for first, count in ((self.reserve(each), each) for each in counts)]
+        return file_rows(self.target, rows, pa.chunked_array(parts, pa.int64()))
 
     def write(self, rows: pa.Table) -> list[NewFile]:
         """Writes rows that have their `_seq`, to a file for each partition."""
-        made = write_files(self._target, rows, partial(direct_name, self._new_id))
+        made = write_files(self.target, rows, partial(direct_name, self._new_id))
         self._made += [file.path for file in made]
         return made
 
     def _together(self, parts: Iterator[pa.Table]) -> Iterable[NewFile]:
         """Writes further parts, with the rows of a partition together: a file in each partition for each part would be many."""
-        writer = PartWriter(self._target, self._new_id)
+        writer = PartWriter(self.target, self._new_id)
         for part in parts:
             self._made += writer.write(part)
-        return self.took(shuffled(run_here, self._target, [writer.written()]))
+        return self.took(shuffled(run_here, self.target, [writer.written()]))
 
     def changed(self, rows: pa.Table, word: str) -> list[ChangeFile]:
         """Writes, for readers of a change data feed, that these rows came or went."""
-        made = write_changes(self._target, with_type(rows, word), self._new_id)
+        made = write_changes(self.target, with_type(rows, word), self._new_id)
         self._made += [file.path for file in made]
         return made
 
@@ -319,4 +312,4 @@ class Outputs:
         """Deletes what no commit names: these files, or all that were written."""
         gone = set(self._made if paths is None else paths)
         self._made = [path for path in self._made if path not in gone]
-        open_store(self._target.location).delete(sorted(gone))
+        open_store(self.target.location).delete(sorted(gone))

@@ -6,6 +6,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from typing import Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -46,8 +47,8 @@ class _Hot:
 
 
 @dataclass(frozen=True)
-class HotKeys:
-    """A `HotScope` (log.drain)."""
+class _Pending:
+    """What two `HotScope`s (log.drain) look up."""
 
     log: LogReader
     view: LogView
@@ -65,17 +66,24 @@ class HotKeys:
     def pending(self) -> PendingRows | None:
         return self.view.pending_of((self.user,)).get(self.user)
 
-    def rows(self) -> _Hot:
-        return _Hot(self.known.of(self.log, self.pending, self.schemas, self.wanted) if self.pending else {})
+    def newest(self) -> Newest:
+        return self.known.of(self.log, self.pending, self.schemas, self.wanted) if self.pending else {}
 
-    def later(self, rows: _Hot, after: int) -> _Hot:
-        return _Hot(rows.newest, after)
-
-    def again(self) -> HotKeys:
+    def again(self) -> Self:
         log = self.log.anew()
         view = log.view((self.user,))
         log.make_durable(view)
         return replace(self, view=view)
+
+
+class HotKeys(_Pending):
+    """Whether the keys are pending."""
+
+    def rows(self) -> _Hot:
+        return _Hot(self.newest())
+
+    def later(self, rows: _Hot, after: int) -> _Hot:
+        return _Hot(rows.newest, after)
 
 
 def first_live(place: Place, log: LogReader, view: LogView, rows: pa.Table, known: PendingKeys, cache: ColdCache) -> Key | None:
@@ -136,21 +144,13 @@ def touched_by(schema: TableSchema, rows: pa.Table) -> Touched | None:
 
 
 # Looks up the rows with some keys: of the log it reads the chunks that have them, of the table the files that may.
-@dataclass(frozen=True)
-class _HotRows:
-    """The newest pending rows with some keys: a `HotScope`."""
-
-    keys: HotKeys
-
-    @property
-    def end(self) -> int:
-        return self.keys.end
+class _HotRows(_Pending):
+    """The newest pending rows with the keys."""
 
     def rows(self) -> pa.Table:
-        seqs = sorted(seq for seq, _ in self.keys.rows().newest.values())
-        pending = self.keys.pending
-        ranges = () if pending is None else tuple(each for each in pending.ranges if _has_any(each, seqs))
-        rows = decode([self.keys.log.chunk(each) for each in ranges], ranges, self.keys.schemas)
+        seqs = sorted(seq for seq, _ in self.newest().values())
+        ranges = () if self.pending is None else tuple(each for each in self.pending.ranges if _has_any(each, seqs))
+        rows = decode([self.log.chunk(each) for each in ranges], ranges, self.schemas)
         return rows.filter(pc.is_in(rows.column(SEQ), value_set=pa.array(seqs, pa.int64())))
 
     def later(self, rows: pa.Table, after: int) -> pa.Table | None:
@@ -158,9 +158,6 @@ class _HotRows:
             return None
         found = rows.filter(pc.greater(rows.column(SEQ), pa.scalar(after, pa.int64())))  # an expression would start threads
         return found if found.num_rows else None
-
-    def again(self) -> _HotRows:
-        return replace(self, keys=self.keys.again())
 
 
 def _has_any(where: RowRange, seqs: Sequence[int]) -> bool:
@@ -184,7 +181,7 @@ def live_rows(place: Place, log: LogReader, view: LogView, rows: pa.Table, known
         primary_key, user = target.schema.primary_key, target.scope.user or ""
         wanted = ReadSelection(bounds=key_bounds(primary_key, rows))
         found = read_hot(
-            lambda: _HotRows(HotKeys(log, view, user, target.schemas, known, rows)),
+            lambda: _HotRows(log, view, user, target.schemas, known, rows),
             partial(ColdRows, target, wanted, cache),
         )
         cold = found.cold.rows()

@@ -19,8 +19,8 @@ from lakewarden.storage import disk as durability
 from lakewarden.storage.owner import MARKER
 from lakewarden.tables.client import TableClient
 from lakewarden.tables.direct.barrier import raise_barrier
-from lakewarden.tables.direct.commit import DirectWrite
-from lakewarden.tables.direct.effects import Effect, Keep, Replace
+from lakewarden.tables.direct.commit import DirectWrite, Effect
+from lakewarden.tables.direct.effects import Keep, Replace
 from lakewarden.tables.direct.revise import Revise
 from lakewarden.tables.direct.run import DirectRun
 from tests.delta.test_foreign import commit_by_hand, delete_row_by_vector

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from lakewarden.catalog.kept_settings import TailRule
 from lakewarden.catalog.report import ScopeState
 from lakewarden.delta.parquet.files import DataFile
-from lakewarden.tables.upkeep_rules import UNKNOWN, FoldRule, PackRule, UpkeepRule, files_of, loosest
+from lakewarden.tables.upkeep_rules import UNKNOWN, FoldRule, PackRule, UpkeepRule, files_of, loosest, verdict
 from tests.fixtures.examples import examples
 
 SEED = TailRule(5, 8, 10_000, 0.0)
@@ -94,5 +94,5 @@ def test_the_verdict_is_noted_that_holds_under_most_rules() -> None:
     folded = ScopeState(3, 480, 5, 5000, 9, layout=((20, 1000),) * 4 + ((400, 1000),))
     small = ScopeState(3, 100, 5, 5000, 9, layout=((20, 1000),) * 5)
     states = [files_of(each) for each in (few, folded, small)]
-    found = [loosest((seed.verdict(files), fold.verdict(files)), (seed, fold)) for files in states]
+    found = [loosest((verdict(seed, files), verdict(fold, files)), (seed, fold)) for files in states]
     assert found == [seed.number, fold.number, UNKNOWN]
