@@ -94,7 +94,8 @@ def altered(table: Table, change: Alteration, now: datetime) -> Table:
         case SetOptions(options):
             return replace(table, options=alter_options(table.type, table.options, options))
         case AddColumn(column, if_not_exists):
-            return table if if_not_exists and _named(table, column.name) else _added(table, column, now)
+            there = column.name.lower() in map(str.lower, table.schema.names)
+            return table if if_not_exists and there else _added(table, column, now)
         case AddColumns(columns):
             return _in_one_version(table, reduce(lambda made, each: altered(made, each, now), columns, table))
         case DropColumn(name):
@@ -216,10 +217,6 @@ def _column(table: Table, name: str) -> SchemaColumn:
     if found is None:
         raise InvalidArgument(f"there is no column {name!r} in {table.name}; the columns are {', '.join(table.schema.names)}")
     return found
-
-
-def _named(table: Table, name: str) -> bool:
-    return name.lower() in (each.lower() for each in table.schema.names)
 
 
 def _check_free(table: Table, name: str, itself: SchemaColumn | None) -> None:

@@ -8,7 +8,7 @@ from functools import cached_property
 
 import pyarrow as pa
 
-from lakewarden.catalog.model import Table, TableSchema
+from lakewarden.catalog.model import Table
 from lakewarden.errors import ConstraintViolation, InvalidArgument, LakewardenError
 from lakewarden.ingest.record_formats import Changes, Decode, MessageChange, Row
 from lakewarden.ingest.topic_client import value_of
@@ -176,12 +176,8 @@ class Fit:
         changes = [each for _, some in found.rows for each in some]
         fits = [at for at, each in enumerate(changes) if each.change.offset not in found.misfits]
         order = sorted(fits, key=lambda at: changes[at].number)
-        empty = _no_rows(schema)
+        empty = log_schema(schema).append(pa.field(USER, pa.string())).empty_table()
         rows = pa.concat_tables([empty, *(rows for rows, _ in found.rows)]).take(pa.array(order, pa.int64()))
         removed = sum(changes[at].change.removes for at in order)
         misfits = tuple(found.misfits[offset] for offset in sorted(found.misfits))
         return MessageFit(LogBatch(schema.version, rows), misfits, len(order) - removed, removed)
-
-
-def _no_rows(schema: TableSchema) -> pa.Table:
-    return log_schema(schema).append(pa.field(USER, pa.string())).empty_table()

@@ -15,7 +15,7 @@ from lakewarden.base.scope import NOTHING
 from lakewarden.base.threads import at_once
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.catalog.state.fleet_days import ROOT
-from lakewarden.catalog.state.floor import RECENT_SECONDS, Floor, floor_at
+from lakewarden.catalog.state.floor import RECENT_SECONDS, floor_at
 from lakewarden.catalog.state.floor_entries import NO_TABLE, FloorLocation, KnownState, UpkeepNote, absent
 from lakewarden.catalog.state.floor_summaries import TOTALS, WHOLE
 from lakewarden.catalog.target import ScopeTarget
@@ -216,13 +216,9 @@ def check_floor(state: ObjectStore, standing: LogStanding) -> None:
             f" {settled}: the warehouse's state is older than its data, as after a restore from a backup; lakewarden repair"
             " --restored makes the two agree"
         )
-    if settled < expected and _highest(stored) < expected:
+    if settled < expected and max(stored.position() for _ in range(_LOOKS)) < expected:
         raise Corrupt(
             f"storage {root.storage_id!r} at {root.location} knows of rows up to position {settled} of log {log_id}, and it knew"
             f" of rows up to {expected}: it is older than the warehouse's state, as after a restore from a backup; lakewarden"
             " repair --restored makes the two agree"
         )
-
-
-def _highest(floor: Floor) -> int:
-    return max(floor.position() for _ in range(_LOOKS))

@@ -295,7 +295,7 @@ class _StagedRows:
         return made
 
     def _rows(self, table: Table, number: int, parts: int) -> pa.Table:
-        schemas = table.schemas if self._have_before else _without_before(table.schemas)
+        schemas = table.schemas if self._have_before else tuple(replace(each, keeps_before=False) for each in table.schemas)
         found = self._log.staged_rows(self._staging, self._pieces, schemas)
         key = table.schema.primary_key
         kept = [
@@ -304,7 +304,3 @@ class _StagedRows:
         ]
         rows = pa.concat_tables([log_schema(table.schema).empty_table(), *kept])
         return rows.append_column(USER, pa.chunked_array([pa.repeat("", rows.num_rows)]))
-
-
-def _without_before(schemas: Sequence[TableSchema]) -> tuple[TableSchema, ...]:
-    return tuple(replace(each, keeps_before=False) for each in schemas)

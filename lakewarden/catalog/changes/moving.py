@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Literal
 
 from lakewarden.base.scope import TableName
 from lakewarden.catalog.changes.objects import BaseOf, check_place, check_storage
@@ -28,14 +29,9 @@ def begin_move(catalog: Catalog, name: TableName, storage_id: str, base_of: Base
     return _with(catalog, replace(table, move=Move(table.options.storage_id, storage_id)))
 
 
-def close_table(catalog: Catalog, name: TableName) -> Catalog:
-    """Closes the table: from now on no flush starts."""
-    return _changed(catalog, name, lambda table, move: replace(table, move=replace(move, phase="closing")))
-
-
-def reopen_table(catalog: Catalog, name: TableName) -> Catalog:
-    """Back to copying: what was closed could not be moved whole."""
-    return _changed(catalog, name, lambda table, move: replace(table, move=replace(move, phase="copying")))
+def set_phase(catalog: Catalog, name: TableName, phase: Literal["copying", "closing"]) -> Catalog:
+    """Closes the table: from now on no flush starts. Or goes back to copying: what was closed could not be moved whole."""
+    return _changed(catalog, name, lambda table, move: replace(table, move=replace(move, phase=phase)))
 
 
 def switch_table(catalog: Catalog, name: TableName) -> Catalog:

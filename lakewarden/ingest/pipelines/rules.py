@@ -34,13 +34,8 @@ _MORE_TYPES = {
 }
 
 
-def takes(rule: IngestRule, key: str, size: int) -> bool:
-    """Whether the rule takes an object of that key and size in bytes. One that is disabled takes none."""
-    return not why_not(rule, key, size)
-
-
 def why_not(rule: IngestRule, key: str, size: int) -> str:
-    """The reason why a rule does not take an object; empty where it does."""
+    """The reason why a rule does not take an object of that key and size in bytes; empty where it does."""
     if not rule.enabled:
         return "the rule is disabled"
     if any(matches(glob, key) for glob in rule.excludes):
@@ -114,6 +109,6 @@ def _is_of(kind: str, wanted: str) -> bool:
 # Which of some objects a pipeline has still to take.
 def untaken(ledger: Ledger, rule: IngestRule, objects: Sequence[SourceObject]) -> list[SourceObject]:
     """Those that the rule takes, and that the ledger does not have with this ETag. A batch that is not settled does not count."""
-    wanted = [one for one in objects if takes(rule, one.key, one.size)]
+    wanted = [one for one in objects if not why_not(rule, one.key, one.size)]
     known = ledger.looked(lambda view: ledger.known(view, [one.key for one in wanted]))
     return [one for one in wanted if one.key not in known or not known[one.key].is_of(one.etag)]

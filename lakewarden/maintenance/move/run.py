@@ -17,7 +17,7 @@ from lakewarden.base.faults import Reach, no_faults
 from lakewarden.base.scope import Scope, TableName
 from lakewarden.catalog.access import require
 from lakewarden.catalog.changes.leases import held, under
-from lakewarden.catalog.changes.moving import begin_move, close_table, end_move, reopen_table, switch_table
+from lakewarden.catalog.changes.moving import begin_move, end_move, set_phase, switch_table
 from lakewarden.catalog.model import Catalog, Lease, Table
 from lakewarden.catalog.report import ScopeReport, ScopeState
 from lakewarden.catalog.target import ScopeTarget
@@ -178,7 +178,7 @@ class Mover:
             self.reach("move:copied")
             # Before the list of scopes is read: a flush registers its scopes and then reads the catalog, so none is missed
             # (docs/decisions/0014-moving-by-freezing.md).
-            self._change(lambda newest: close_table(newest, self.name))
+            self._change(lambda newest: set_phase(newest, self.name, "closing"))
             self.reach("move:closed")
         if self._phase() == "closing":
             try:
@@ -220,7 +220,9 @@ class Mover:
         reports = self._thawed()
         if _failed(reports) or table.move is None:
             return reports
-        self._change(lambda newest: reopen_table(newest, self.name))  # the lease is still ours, so no other mover has switched
+        self._change(
+            lambda newest: set_phase(newest, self.name, "copying")
+        )  # the lease is still ours, so no other mover has switched
         open_store(self._place(table.move.target)).delete([found.key for found in self._lying(table.move.target)])
         self.reach("move:cleared")
         self._change(lambda newest: end_move(newest, self.name))
@@ -264,7 +266,7 @@ class Mover:
         """Lets flushes continue at the old place, since not all scopes moved; returns those that could not be released."""
         failed = [report for report in self._thawed() if report.fault]
         if not failed:
-            self._change(lambda newest: reopen_table(newest, self.name))
+            self._change(lambda newest: set_phase(newest, self.name, "copying"))
         return failed
 
     def _thawed(self) -> list[ScopeReport]:

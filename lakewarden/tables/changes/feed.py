@@ -39,11 +39,6 @@ def upto_of(ranges: Iterable[RowRange], after: int, limit: int, end: int) -> int
     return _upto(counts, limit, end)
 
 
-def upto_of_rows(seqs: Iterable[int], limit: int, end: int) -> int:
-    """The same of single rows, by their `_seq`."""
-    return _upto(((position_of(seq), 1) for seq in seqs), limit, end)
-
-
 def ends_of_parts(ranges: Sequence[RowRange], part_bytes: int) -> Iterator[int]:
     """The last `_seq` of each part but the last one: whole chunks of about this many bytes.
 
@@ -102,7 +97,7 @@ class ChangeFeed:
             if limit is None:
                 return end
             rows = appended(self._places(table)(""), after, end, (SEQ,))
-            return upto_of_rows(rows.column(SEQ).to_numpy().tolist(), limit, end)
+            return _upto(((position_of(seq), 1) for seq in rows.column(SEQ).to_numpy().tolist()), limit, end)
         return trail.end if limit is None else upto_of(self._ranges(table, trail, after), after, limit, trail.end)
 
     def changes(self, after: int, upto: int | None = None, *, limit: int | None = None, images: bool = True) -> Changes:

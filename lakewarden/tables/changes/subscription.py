@@ -51,25 +51,6 @@ class Subscription:
             PermissionDenied: the session may no longer read the table.
             StorageUnavailable, Conflict: poll again.
         """
-        return self._next(max_age)
-
-    def __iter__(self) -> Iterator[Event]:
-        """Yields events as they come, until none came for `timeout` seconds; raises as `poll`."""
-        idle = 0.0
-        while not self._closed:
-            found = self._next(self._interval)
-            while found:
-                event, *self._ready = found
-                self._told = self._told if event.kind == "initial" else event.seq
-                yield event
-                found, self._ready = self._ready, []
-                idle = 0.0
-            if self._timeout is not None and idle >= self._timeout:
-                return
-            self._pause(self._interval)
-            idle += self._interval
-
-    def _next(self, max_age: float) -> list[Event]:
         if self._ended is not None:
             raise self._ended
         found, self._ready = self._ready, []
@@ -84,6 +65,22 @@ class Subscription:
                 self._ended = error
                 self.close()
             raise
+
+    def __iter__(self) -> Iterator[Event]:
+        """Yields events as they come, until none came for `timeout` seconds; raises as `poll`."""
+        idle = 0.0
+        while not self._closed:
+            found = self.poll(self._interval)
+            while found:
+                event, *self._ready = found
+                self._told = self._told if event.kind == "initial" else event.seq
+                yield event
+                found, self._ready = self._ready, []
+                idle = 0.0
+            if self._timeout is not None and idle >= self._timeout:
+                return
+            self._pause(self._interval)
+            idle += self._interval
 
     def close(self) -> None:
         """Ends the subscription; idempotent."""

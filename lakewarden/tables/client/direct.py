@@ -143,7 +143,7 @@ class DirectWrites:
     def last_write(self, writer: str) -> LastBatch:
         """The newest write with the identity of that writer that is in the table."""
         table = self._opened()
-        return LastBatch(None) if table is None else last_write(table, self._app(writer))
+        return LastBatch(None) if table is None else last_write(table, transaction_app(self.table.id, writer))
 
     def last_once(self, writer: str) -> int | None:
         """Its number; None without one.
@@ -176,10 +176,7 @@ class DirectWrites:
             raise Unsupported(f"{self.table.name} has a primary key: its rows are written by key, through its write log")
 
     def _once(self, once: WriterBatch | None) -> WriterBatch | None:
-        return None if once is None else replace(once, writer=self._app(once.writer))
-
-    def _app(self, writer: str) -> str:
-        return transaction_app(self.table.id, writer)
+        return None if once is None else replace(once, writer=transaction_app(self.table.id, once.writer))
 
     def _run(self, write: DirectWrite) -> DirectResult:
         return DirectRun(self.warehouse, self.table, write, self.reach, hidden=self.hidden, job_id=self.job_id).run()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -54,22 +54,18 @@ class KeptRows:
         self._most_bytes = most_bytes
         self._parts: list[pa.Table] = []
         self._rows = 0
-        self._known: dict[Key, BlockKey] = {}
+        self.keys: dict[Key, BlockKey] = {}
         self._steps: list[tuple[Key, BlockKey | None]] = []
         """What was known of each key before it was written, for `undo`."""
 
     @property
     def rows(self) -> int:
         """How many rows would be written."""
-        return self._rows if self._schema.append_only else len(self._known)
-
-    @property
-    def keys(self) -> Mapping[Key, BlockKey]:
-        return self._known
+        return self._rows if self._schema.append_only else len(self.keys)
 
     def key_columns(self) -> pa.Table:
         """The keys that the block wrote, in the columns of the primary key."""
-        return self._taken(kept.row for kept in self._known.values()).select(self._schema.primary_key)
+        return self._taken(kept.row for kept in self.keys.values()).select(self._schema.primary_key)
 
     def keep(self, rows: pa.Table, seqs: Callable[[Sequence[Key]], Sequence[int | None]]) -> None:
         """Takes rows of a `LogBatch`: all of them, or none.
@@ -98,13 +94,13 @@ class KeptRows:
 
     def _note(self, rows: pa.Table, seqs: Callable[[Sequence[Key]], Sequence[int | None]]) -> None:
         keys = key_values(rows, self._schema.primary_key)
-        new = list(dict.fromkeys(key for key in keys if key not in self._known))
+        new = list(dict.fromkeys(key for key in keys if key not in self.keys))
         found = dict(zip(new, seqs(new) if new else (), strict=True))
         lives = (rows.column(OP).to_numpy() == UPSERT).tolist()
         for number, (key, live) in enumerate(zip(keys, lives, strict=True), self._rows):
-            before = self._known.get(key)
+            before = self.keys.get(key)
             self._steps.append((key, before))
-            self._known[key] = BlockKey(found[key] if before is None else before.seq, live, number)
+            self.keys[key] = BlockKey(found[key] if before is None else before.seq, live, number)
 
     def mark(self) -> Mark:
         return Mark(self._rows, self.bytes, len(self._steps))
@@ -114,9 +110,9 @@ class KeptRows:
         while len(self._steps) > mark.steps:
             key, before = self._steps.pop()
             if before is None:
-                del self._known[key]
+                del self.keys[key]
             else:
-                self._known[key] = before
+                self.keys[key] = before
         self._parts = [pa.concat_tables(self._parts).slice(0, mark.rows)] if mark.rows else []
         self._rows, self.bytes = mark.rows, mark.bytes
 
@@ -128,7 +124,7 @@ class KeptRows:
         """
         if self._schema.append_only:
             return self._numbered(range(self._rows))
-        found = self._known.values() if keys is None else (self._known[key] for key in keys if key in self._known)
+        found = self.keys.values() if keys is None else (self.keys[key] for key in keys if key in self.keys)
         return self._numbered(kept.row for kept in found)
 
     def net(self, user: str) -> LogBatch:
@@ -138,7 +134,7 @@ class KeptRows:
 
     def _lasting(self) -> pa.Table:
         """Without keys that were not there before the block, and are not there behind it."""
-        return self._taken(kept.row for kept in self._known.values() if kept.live or kept.seq is not None)
+        return self._taken(kept.row for kept in self.keys.values() if kept.live or kept.seq is not None)
 
     def _lasting_of_stream(self) -> pa.Table:
         rows = self.hot()
