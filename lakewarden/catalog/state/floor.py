@@ -3,8 +3,9 @@
 Each table has a floor on every storage with scopes of it, under `.lakewarden-floor/<table id>/`, and one in the warehouse's
 state, under `known/<table id>/`. A floor is a set of objects that are never changed: each has, in its name, a position
 up to which the log existed when scopes were settled, and holds what was known of those scopes. A job adds one before
-it settles the log. Now and then the small ones are merged, which bounds their number: notes can be joined
-in any order, so a late or repeated merge does no harm.
+it settles the log. Now and then it takes in the small ones, which bounds their number: notes can be joined
+in any order, so a late or repeated merge does no harm. On an object store it takes in what the process has at hand
+each time; what was taken in is read no more, and goes later.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, reduce
-from itertools import chain
+from itertools import accumulate, chain
 from typing import TypeVar
 
 from lakewarden.base.attempts import Attempts
@@ -34,6 +35,7 @@ from lakewarden.catalog.state.floor_objects import (
     read_part,
 )
 from lakewarden.errors import Corrupt
+from lakewarden.storage.location import local_path
 from lakewarden.storage.objects import Missing, ObjectStore
 from lakewarden.storage.open import open_store
 
@@ -41,7 +43,13 @@ RECENT_SECONDS = 60.0
 """Seconds for which a read is reused for comparisons: what is known only grows, so an older read finds less, not wrong."""
 
 _JOINED = 4
-"""The number of small objects that are worth merging."""
+"""The number of small objects that are worth merging, where they have to be read for it."""
+
+_AT_HAND = 64 << 10
+"""Bytes of objects that this process has read or made anyway, up to which the next one takes them in."""
+
+_SPENT = 32
+"""Objects whose notes others have too that are removed at once, on an object store, where that is a request."""
 
 _ABSORBED = 512
 """Names of absorbed objects that an object lists, in half of its head: those of so many jobs (`summaries`)."""
@@ -109,6 +117,7 @@ class Floor:
         self._listed: float | None = None
         """When `known` listed the objects last."""
         self._blocks = BlockCache()
+        self._remote = local_path(store.uri) is None
         self._lock = threading.Lock()
 
     @property
@@ -232,8 +241,8 @@ class Floor:
         returns. Merges small objects of the last listing into the new one."""
         with self._lock:
             # Of the last listing, without a look: joining is a matter of tidiness, and never of what is known.
-            absorbed = self._small()
             try:
+                absorbed = self._small()
                 parts = [self._part(key) for key in absorbed]
             except Missing:  # another process has merged them
                 absorbed, parts = [], []
@@ -247,8 +256,11 @@ class Floor:
             # First the new object, then the deletions: a crash in between leaves notes twice, which join to the same
             # (docs/decisions/0020-floors-and-identity.md).
             self._store.create(key, data)
-            self._store.delete(absorbed)
-            self._sizes = {other: size for other, size in self._sizes.items() if other not in absorbed} | {key: len(data)}
+            spent = self._spent().union(absorbed)
+            if len(spent) >= (_SPENT if self._remote else 1):
+                self._store.delete(sorted(spent))
+                self._sizes = {other: size for other, size in self._sizes.items() if other not in spent}
+            self._sizes[key] = len(data)
             self._parts = {other: part for other, part in self._parts.items() if other not in absorbed}
             self._parts[key] = FloorPart(scopes, head)
             if self._looked is not None:
@@ -272,35 +284,72 @@ class Floor:
         return found
 
     def _every(self, read: Callable[[str], T], keys: list[str] | None = None) -> dict[str, T]:
-        """What is read of each object; of those of a listing before, if none of them is gone."""
+        """What is read of each object, except those whose notes another one has; of a listing before, if none of them is gone."""
         attempts = Attempts(20, f"{self._store.uri}/{self._prefix} changed", "while it was read")
         while attempts.next():
             try:
-                return {key: read(key) for key in (self._list() if keys is None else keys)}
+                return self._unspent(read, self._list() if keys is None else keys)
             except Missing:
                 keys = None  # it was merged into another object since the listing
+
+    def _unspent(self, read: Callable[[str], T], keys: Iterable[str]) -> dict[str, T]:
+        """Raises `Missing`: one of the objects is gone."""
+        found: dict[str, T] = {}
+        # The newest first: it says of most of the others that it has their notes.
+        for key in sorted(keys, reverse=True):
+            if key not in (spent := self._spent()):
+                found[key] = read(key)
+        return {key: found[key] for key in sorted(found) if key not in spent}
+
+    def _spent(self) -> set[str]:
+        """The objects of the last listing whose notes another one of it has, as far as these were read."""
+        known = [self._parts[key].head if key in self._parts else self._heads.get(key) for key in self._sizes]
+        names = frozenset[str]().union(*(head.absorbed for head in known if head is not None))
+        return {key for key in self._sizes if key.rpartition("/")[2] in names}
 
     def _key(self, last: int) -> str:
         """Returns a new name with that last position."""
         return f"{self._prefix}/{last + 1:020d}-{self._new_id()}"
 
     def _part(self, key: str) -> FloorPart:
-        return self._parts.get(key) or read_part(self._store, key)
+        if key not in self._parts:
+            self._parts[key] = read_part(self._store, key)
+        return self._parts[key]
 
     def _head(self, key: str) -> FloorHead:
-        return self._parts[key].head if key in self._parts else self._heads.get(key) or read_head(self._store, key)
+        if key in self._parts:
+            return self._parts[key].head
+        if key not in self._heads:
+            self._heads[key] = read_head(self._store, key)
+        return self._heads[key]
 
     def _small(self) -> list[str]:
-        """Returns the objects to merge: the smallest, each no larger than those before it together, if there are enough."""
+        """Returns the objects to merge: the smallest, each no larger than those before it together, if there are enough; else
+        those at hand. Raises `Missing`: one is gone."""
+        spent = self._spent() if not self._remote else self._spent_by_newest()
+        sizes = sorted((size, key) for key, size in self._sizes.items() if key not in spent)
         chosen: list[str] = []
-        size = 0
-        for key, bytes_ in sorted(self._sizes.items(), key=lambda item: item[1]):
+        total = 0
+        for size, key in sizes:
             # Smallest first, each no larger than those before it together: so a note is copied a logarithmic number of times.
-            if chosen and bytes_ > size:
+            if chosen and size > total:
                 break
             chosen.append(key)
-            size += bytes_
-        return chosen if len(chosen) >= _JOINED else []
+            total += size
+        if len(chosen) >= _JOINED or not self._remote:
+            return chosen if len(chosen) >= _JOINED else []
+        at_hand = [(size, key) for size, key in sizes if key in self._parts]
+        totals = accumulate(size for size, _ in at_hand)
+        return [key for (_, key), total in zip(at_hand, totals, strict=True) if total <= _AT_HAND]
+
+    def _spent_by_newest(self) -> set[str]:
+        """As `_spent`. Where too many are not known, as of a storage's copy, which is only listed, the newest are read: each says
+        of those before it which it has taken in. Raises `Missing`: one is gone."""
+        for key in sorted(self._sizes, reverse=True):
+            strange = self._sizes.keys() - self._parts.keys() - self._spent()
+            if len(strange) >= _JOINED and key in strange and self._sizes[key] <= _AT_HAND:
+                self._part(key)
+        return self._spent()
 
     def _list(self) -> list[str]:
         found = self._store.list(self._prefix)

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
+from lakewarden.base.clock import random_id
 from lakewarden.base.connection import Location
 from lakewarden.base.scope import NOTHING
 from lakewarden.catalog.state.floor import Floor, floor_at
@@ -26,15 +27,20 @@ from lakewarden.catalog.state.floor_entries import (
 )
 from lakewarden.errors import Corrupt, StorageRefused
 from lakewarden.storage.local import LocalObjects
+from lakewarden.storage.meter import metered
 from lakewarden.storage.objects import ObjectStore
 from lakewarden.storage.open import open_store
 
 PREFIX = "known/t"
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> ObjectStore:
-    return open_store(Location(str(tmp_path)))
+@pytest.fixture(params=["disk", "remote"])
+def store(tmp_path: Path, request: pytest.FixtureRequest) -> ObjectStore:
+    return open_store(Location(str(tmp_path))) if request.param == "disk" else bucket()
+
+
+def bucket() -> ObjectStore:
+    return open_store(Location(f"memory://{random_id()}-floors"))
 
 
 def mark(name: object) -> str:
@@ -211,18 +217,87 @@ def test_a_union_of_parts_is_what_each_scope_joins_to(parts: list[dict[str, Know
 @pytest.mark.slow
 def test_objects_stay_few_and_each_row_is_copied_seldom(store: ObjectStore) -> None:
     floor, written, rows = Floor(store, PREFIX), 0, 300
+    at_hand = 0 if isinstance(store, LocalObjects) else 64 << 10
     floor.look()
     for number in range(rows):
         before = {stored.key for stored in store.list(PREFIX)}
         floor.add(number, {mark(number): KnownState(number, number, 1)})
         (made,) = (stored for stored in store.list(PREFIX) if stored.key not in before)
-        written += len(Floor(store, PREFIX)._part(made.key).scopes)
-    assert len(store.list(PREFIX)) <= 12
+        written += len(Floor(store, PREFIX)._part(made.key).scopes) if made.size > at_hand + 4096 or not at_hand else 0
+    assert len(store.list(PREFIX)) <= 12 + (32 if at_hand else 0)
+    assert len(Floor(store, PREFIX).scan().heads) <= 12
     assert written <= rows * 10
     look = Floor(store, PREFIX).look()
     assert look.position == rows - 1
     assert all(look.known(mark(number)) == KnownState(number, number, 1) for number in range(rows))
     assert len(look.all()) == rows
+
+
+def test_of_what_another_object_has_nothing_is_read_and_it_goes_by_the_dozen() -> None:
+    store = bucket()
+    floor = Floor(store, PREFIX)
+    floor.position()
+    with metered() as account:
+        for number in range(100):
+            floor.add(number, {mark(number % 7): KnownState(number, number, 1)}, {"cold": number})
+    requests = account.total()
+    assert (requests["CREATE"], requests["DELETE"], requests.get("GET")) == (100, 3 * 32, None), "a bucket takes 32 at once"
+    assert len(store.list(PREFIX)) <= 33
+    for read in (lambda floor: floor.look().known(mark(99 % 7)), lambda floor: floor.known([mark(99 % 7)])[mark(99 % 7)]):
+        with metered() as account:
+            assert read(other := Floor(store, PREFIX)) == KnownState(99, 99, 1)
+        assert (account.total()["LIST"], account.total()["GET"]) == (1, 1)
+        assert (other.look().position, dict(other.storages()), len(other.look().all())) == (99, {"cold": 99}, 7)
+    scan = Floor(store, PREFIX).scan()
+    assert (scan.position, len(scan.heads)) == (99, 1)
+    assert {stored.key.rpartition("/")[2] for stored in store.list(PREFIX)} <= scan.names.union(
+        *[one.absorbed for one in scan.heads.values()]
+    )
+
+
+def test_each_of_many_processes_reads_one_object_of_a_copy_that_it_only_lists() -> None:
+    store = bucket()
+    read = 0
+    for number in range(100):
+        floor = Floor(store, PREFIX)
+        assert floor.position() == number - 1
+        with metered() as account:
+            floor.add(number, {mark(number): KnownState(number, number, 1)})
+        assert account.total().get("GET", 0) <= 4
+        read += account.total().get("GET", 0)
+        look = Floor(store, PREFIX).look()
+        assert all(look.known(mark(each)) == KnownState(each, each, 1) for each in range(number + 1))
+    assert read <= 105
+    assert len(store.list(PREFIX)) <= 36
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_whatever_several_processes_read_and_add_no_note_is_lost(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some sleep between a listing and what they add; bounds are low, so that all of them are met."""
+    monkeypatch.setattr("lakewarden.catalog.state.floor._SPENT", 3)
+    monkeypatch.setattr("lakewarden.catalog.state.floor._AT_HAND", 3 << 10)
+    chance, store, added = random.Random(seed), bucket(), dict[str, KnownState]()
+    floors = [Floor(store, PREFIX) for _ in range(3)]
+    for number in range(60):
+        floor = chance.choice(floors)
+        match chance.randrange(6):
+            case 0:
+                floors[floors.index(floor)] = Floor(store, PREFIX)
+            case 1:
+                floor.position()
+            case 2:
+                floor.look()
+            case 3:
+                one = mark(chance.randrange(9))
+                assert floor.known([one]).get(one) == added.get(one)
+            case _:
+                news = {mark(chance.randrange(9)): KnownState(number, number, 1) for _ in range(chance.randrange(1, 4))}
+                floor.add(number, news, {"cold": number})
+                added |= news
+                last = number
+        look = Floor(store, PREFIX).look()
+        assert {one: look.known(one) for one in added} == added
+        assert not added or (look.position, dict(look.storages)) == (last, {"cold": last})
 
 
 def test_two_that_join_the_same_objects_do_no_harm(store: ObjectStore) -> None:
