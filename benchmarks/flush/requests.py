@@ -166,8 +166,7 @@ def tables(ours: Mapping[str, Counted], theirs: Mapping[str, list[Flush]]) -> li
         " cycles. Those of the scope itself, checkpoints among them; and those that a job makes once, however many scopes it"
         " has. The process that flushes wrote the rows: where another did, its job reads one header more for each segment."
         " A million PUT or LIST cost 5 $, GET or HEAD 0.40 $, DELETE nothing (us-east-1, standard storage). Target: over"
-        " a cycle with the process's first at most 6.6 for an append and 7.6 for a small merge; once a job at most 13, and two"
-        " more of a process's first, which tries whether the store keeps to conditions."
+        " a cycle with the process's first at most 6.6 for an append and 7.6 for a small merge; once a job at most 12.5."
     )
     return [Table(said, head, [*own, *alone]), *(_purposes(name, each.steady) for name, each in ours.items())]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
@@ -23,7 +23,7 @@ from lakewarden.catalog.state.erasures import Erasures
 from lakewarden.catalog.state.exports import Exports
 from lakewarden.catalog.state.failed_checks import FailedChecks
 from lakewarden.catalog.state.floor import RECENT_SECONDS, floor_at
-from lakewarden.catalog.state.floor_entries import FloorLocation
+from lakewarden.catalog.state.floor_entries import FloorLocation, KnownState
 from lakewarden.catalog.state.founding import FILE, FIRST_FORMAT, INDEXED_FORMAT, Identity, found_warehouse, read_identity
 from lakewarden.catalog.state.scope_registry import RegisteredUsers, ScopeRegistry
 from lakewarden.catalog.state.user_storages import THE_TABLES, UserStorages
@@ -173,14 +173,14 @@ class Warehouse:
         """Returns the same for a table that may be in the middle of a drop."""
         return _with_known(self.bare_target(catalog, table, user))
 
-    def read_ahead(self, table: Table, users: Iterable[str | None]) -> None:
-        """Reads what the state knows of these scopes at once; for each of them `target_of` then reads nothing.
+    def read_ahead(self, table: Table, users: Iterable[str | None]) -> Mapping[str, KnownState]:
+        """Reads what the state knows of these scopes at once, by their marks; for each of them `target_of` then reads nothing.
 
         Raises:
             Corrupt: the table's floor cannot be read.
         """
-        if self.identifies:
-            floor_at(self.floor(table)).known([self.erasures.mark(user or "") for user in users], RECENT_SECONDS)
+        marks = [self.erasures.mark(user or "") for user in users] if self.identifies else []
+        return floor_at(self.floor(table)).known(marks, RECENT_SECONDS) if marks else {}
 
     def bare_target(self, catalog: Catalog, table: Table, user: str | None) -> ScopeTarget:
         """Returns the same without the floor of the scope's table, and reads nothing."""

@@ -132,7 +132,12 @@ class ScopeRegistry:
 
     def known(self, table_id: str, users: Collection[str]) -> frozenset[str]:
         """Returns those of the users who were added; the others cost nothing. Raises as `users`."""
-        return self._read_steadily(table_id, lambda look: look.known(users))
+        wanted = frozenset(users)
+        # Whoever is found is there: who is taken out is in no object any more when the erasure ends, and begins anew behind it.
+        # That somebody is not there takes a second listing (docs/decisions/0151-keys-in-columns-and-chains-of-commits.md).
+        return self._read_steadily(
+            table_id, lambda look: look.known(wanted), lambda look: not look.long and look.known(wanted) == wanted
+        )
 
     def everything(self, table_id: str) -> RegistryNews:
         """Returns all users, as added since there were no objects. Raises as `users`."""
@@ -221,11 +226,13 @@ class ScopeRegistry:
             return repack_users(look.folded, look.entered - without, without, replaced)
         return pack_users(sorted(look.users - without), replaced, in_blocks=self._in_blocks)
 
-    def _read_steadily(self, table_id: str, of: Callable[[_Look], _T]) -> _T:
+    def _read_steadily(
+        self, table_id: str, of: Callable[[_Look], _T], enough: Callable[[_Look], bool] = lambda look: False
+    ) -> _T:
         """Reads users of a look. What is read of a long list counts if the fold is still the newest: names come again."""
         attempts = Attempts(100, f"the list of scopes of table {table_id} was folded", "while it was read")
         while attempts.next():
-            look = self._look(table_id)
+            look = self._look(table_id, enough)
             try:
                 found = of(look)
             except Missing:
@@ -234,9 +241,9 @@ class ScopeRegistry:
             if not look.long or look.fold == _newest(self._keys(table_id)):
                 return found
 
-    def _look(self, table_id: str) -> _Look:
-        """Reads the registry. A listing is not atomic: it is valid if no newer fold exists after it was read. One that shows
-        exactly what was read before misses nothing that was folded since."""
+    def _look(self, table_id: str, enough: Callable[[_Look], bool] = lambda look: False) -> _Look:
+        """Reads the registry. A listing is not atomic: it is valid if no newer fold exists after it was read, or if what it shows
+        is `enough`. One that shows exactly what was read before misses nothing that was folded since."""
         attempts = Attempts(100, f"the list of scopes of table {table_id} was folded", "while it was read")
         while attempts.next():
             keys, before = self._keys(table_id), self._read_of(table_id)
@@ -245,7 +252,8 @@ class ScopeRegistry:
             except Missing:
                 continue
             # Nothing came and nothing went since the last look, which was valid.
-            if (keys and before.issuperset(keys) and len(keys) == len(before)) or _newest(self._keys(table_id)) == look.fold:
+            same = keys and before.issuperset(keys) and len(keys) == len(before)
+            if same or enough(look) or _newest(self._keys(table_id)) == look.fold:
                 return look
 
     def _read_all(self, table_id: str, keys: list[str]) -> _Look:
@@ -313,7 +321,8 @@ class RegistrationLook:
     removals: tuple[tuple[str, int], ...]
     """Of the log (`LogView.removals`). Who is removed from the registry is erased from the log first, which shows here."""
     catalog: int
-    """A version of the catalog that was read after the registry. A move that begins later reads the registry later."""
+    """A version of the catalog that was read after the registry, or that no move began behind which missed these users. A move
+    that begins later reads the registry later."""
     at: datetime
 
     def holds(self, now: RegistrationLook) -> bool:

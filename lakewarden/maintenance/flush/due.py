@@ -11,7 +11,8 @@ from lakewarden.base.scope import Scope, TableName
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.catalog.state.scope_registry import RegistrationLook
-from lakewarden.errors import Terminal
+from lakewarden.errors import Conflict, Corrupt, Terminal
+from lakewarden.log.position import NOTHING
 from lakewarden.log.view import LogView, PendingRows
 from lakewarden.maintenance.plans.value import plan_of
 from lakewarden.tables.fanout import fault_of
@@ -121,7 +122,7 @@ def registered(
     """Decides the places of scopes, and registers the new ones, one object a table; returns them with the catalog to go on with.
 
     Leaves out those of users who were erased since the log was read, which no erasure would remove again. A move that the catalog
-    does not show sees every scope that is returned.
+    does not show sees every scope that is returned, or the floors know more of it than is at its place.
     """
 
     def seen_now(log_id: str, catalog: Catalog) -> RegistrationLook:
@@ -134,18 +135,33 @@ def registered(
     tables = {one.table.log_id: one.table for one in due}
     if all(warehouse.registered.has(tables[log_id].id, found, seen_now(log_id, catalog)) for log_id, found in users.items()):
         return list(due), catalog
-    gone = {log_id: _register(warehouse, catalog, tables[log_id], views[log_id], found) for log_id, found in users.items()}
-    catalog = warehouse.catalog.read()  # read again: a move that is not seen here sees the scopes that were just registered
+    new = {log_id: _not_registered(warehouse, catalog, tables[log_id], found) for log_id, found in users.items()}
+    gone = {log_id: _register(warehouse, tables[log_id], views[log_id], found) for log_id, found in new.items()}
+    if any(new.values()) or not all(_has_flushed(warehouse, tables[log_id], found) for log_id, found in users.items()):
+        catalog = warehouse.catalog.read()  # read again: a move that is not seen here sees the scopes that were just registered
     for log_id, found in users.items():
         warehouse.registered.note(tables[log_id].id, found - gone[log_id], seen_now(log_id, catalog))
     return [one for one in due if one.rows.user not in gone.get(one.table.log_id, ())], catalog
 
 
-def _register(warehouse: Warehouse, catalog: Catalog, table: Table, view: LogView, users: set[str]) -> set[str]:
-    """The users who were erased meanwhile, whose scopes are not registered."""
+def _not_registered(warehouse: Warehouse, catalog: Catalog, table: Table, users: set[str]) -> set[str]:
     for user in users:
         warehouse.fix_storage(catalog, table, user)
-    new = users - warehouse.registry.known(table.id, users)
+    return users - warehouse.registry.known(table.id, users)
+
+
+def _has_flushed(warehouse: Warehouse, table: Table, users: set[str]) -> bool:
+    """Whether the state knows a table of each of these scopes. A move that the catalog does not show has seen them, or they began
+    behind it at the new place: then the old one has less than is known, and no flush goes on there."""
+    try:
+        known = warehouse.read_ahead(table, users)
+    except (Conflict, Corrupt):  # as each of the scopes will say
+        return False
+    return len(known) == len(users) and all(not each.forgotten and each.watermark > NOTHING for each in known.values())
+
+
+def _register(warehouse: Warehouse, table: Table, view: LogView, new: set[str]) -> set[str]:
+    """The users who were erased meanwhile, whose scopes are not registered."""
     if not new:
         return set()
     noted = warehouse.registry.add(table.id, new)

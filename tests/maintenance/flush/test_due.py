@@ -32,6 +32,22 @@ def test_the_next_flush_of_the_same_user_reads_neither_the_registry_nor_the_cata
     assert known.call_count == 1
 
 
+def test_the_first_flush_of_a_process_reads_the_catalog_again_for_whom_the_floors_do_not_know(
+    lake: Lakehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _flush(lake, "ann", {1: "a"})
+    for users, reads in ((("ann",), 1), (("ann", "bob"), 2), (("ann", "bob"), 1)):
+        for user in users:
+            lake.table(NOTES).write(notes({2: "b"}), user=user)
+        with Lakehouse.open(lake.warehouse.uri) as other:
+            read = Mock(wraps=other.warehouse.catalog.read)
+            known = Mock(wraps=other.warehouse.registry.known)
+            monkeypatch.setattr(other.warehouse.catalog, "read", read)
+            monkeypatch.setattr(other.warehouse.registry, "known", known)
+            assert {report.outcome for report in other.flush(NOTES)} == {"done"}
+        assert (read.call_count, known.call_count) == (reads, 1)
+
+
 def test_who_is_erased_by_another_process_and_comes_back_is_registered_again(lake: Lakehouse) -> None:
     _flush(lake, "ann", {1: "a"})
     with Lakehouse.open(lake.warehouse.uri) as other:

@@ -33,7 +33,7 @@ from lakewarden.catalog.report import ScopeReport
 from lakewarden.catalog.state.audit import AuditLog
 from lakewarden.catalog.state.erasures import Erasure
 from lakewarden.catalog.state.job_log import AlreadyActive
-from lakewarden.catalog.state.scope_registry import ScopeRegistry
+from lakewarden.catalog.state.scope_registry import RegisteredUsers, ScopeRegistry
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.lifecycle import copying
 from lakewarden.delta.lifecycle.states import freeze, is_frozen
@@ -371,6 +371,56 @@ def test_the_first_flush_of_a_scope_cannot_miss_the_move(lake: Lakehouse) -> Non
     assert {report.uri for report in reports} == {_target(lake, user).uri for user in (*_USERS, "new")}
     assert eventual(_table(lake), "new") == {1: "first"}
     _check_whole(lake)
+
+
+def _slept(lake: Lakehouse, meanwhile: Callable[[], object]) -> list[ScopeReport]:
+    """Flushes as a process that has looked at nobody yet, and sleeps once it has read the catalog and the log."""
+
+    def reach(name: str) -> None:
+        if name == "planned":
+            meanwhile()
+
+    return flush_scopes(replace(lake.warehouse, registered=RegisteredUsers()), _here, _too_large, lambda scope: True, reach=reach)
+
+
+@pytest.mark.parametrize("known", ["new", "ann"], ids=["nothing", "that it was erased"])
+def test_a_scope_of_which_the_floors_know_no_table_is_looked_up_behind_the_registry(lake: Lakehouse, known: str) -> None:
+    """Somebody registers it behind the move, and dies before a commit. The log's rows go to the new place."""
+    lake.flush(NOTES)
+    lake.erase("ann")
+    _table(lake).write(notes({1: "first"}), user=known)
+
+    def meanwhile() -> None:
+        _move(lake)
+        with pytest.raises(Died):
+            flush_scopes(lake.warehouse, _here, _too_large, lambda scope: True, reach=_dies("after-data-file"))
+
+    assert [report.outcome for report in _slept(lake, meanwhile)] == ["done"]
+    assert eventual(_table(lake), known) == {1: "first"}
+    assert _data_left(f"{lake.warehouse.uri}/data") == []
+
+
+def test_a_flush_that_slept_through_the_move_and_a_scopes_first_flush_behind_it_does_nothing(lake: Lakehouse) -> None:
+    _table(lake).write(notes({1: "first"}), user="new")
+
+    def meanwhile() -> None:
+        _move(lake)
+        with pytest.raises(Died):
+            flush_scopes(lake.warehouse, _here, _too_large, lambda scope: True, reach=_dies("after-floors"))
+
+    assert "done" not in {report.outcome for report in _slept(lake, meanwhile)}
+    assert _data_left(f"{lake.warehouse.uri}/data") == []
+    assert eventual(_table(lake), "new") == {1: "first"}
+    _check_whole(lake)
+
+
+def test_a_scope_whose_entry_was_lost_is_not_flushed_behind_a_move_that_missed_it(lake: Lakehouse) -> None:
+    """The floors know it, and whoever registers it again looks at the catalog all the same: its rows stay in the log."""
+    lake.warehouse.registry.remove(_table(lake).table.id)
+    lake.warehouse.registry.add(_table(lake).table.id, {"bob"})
+    reports = _slept(lake, lambda: _move(lake))
+    assert {report.scope.user: report.outcome for report in reports}["ann"] == "failed"
+    assert set(hot_ids(_table(lake), "ann")) == set(_HOT)
 
 
 def test_a_reader_that_slept_finds_the_rows_where_they_lie(lake: Lakehouse) -> None:

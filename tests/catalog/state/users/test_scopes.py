@@ -101,6 +101,28 @@ def test_what_was_folded_unseen_is_not_said_to_be_nothing(store: ObjectStore, di
     assert registry.added("t", before.objects) is None
 
 
+def test_who_is_found_is_found_by_one_listing_and_who_is_not_by_two(tmp_path: Path) -> None:
+    class Torn(LocalObjects):
+        """The first listing misses what the fold was just made of, and the fold."""
+
+        listings = 0
+
+        def list(self, prefix: str) -> list[StoredObject]:
+            self.listings += 1
+            found = super().list(prefix)
+            return [stored for stored in found if "fold-" not in stored.key] if self.listings == 1 else found
+
+    other = ScopeRegistry(LocalObjects(str(tmp_path)), random_id)
+    other.add("t", ["a", "b", "c"])
+    other.discard("t", "b")
+    other.add("t", ["d"])
+    for users, listings in (({"d"}, 1), ({"a"}, 5), ({"a", "d"}, 5), ({"e"}, 5)):
+        store = Torn(str(tmp_path))
+        assert ScopeRegistry(store, random_id).known("t", users) == users - {"e"}
+        assert store.listings <= listings
+        assert (store.listings == 1) is (listings == 1)
+
+
 class Between:
     """Something happens once, right before the next object is created."""
 
