@@ -198,11 +198,9 @@ def _known_now(target: ScopeTarget) -> KnownState | None:
 
 def _less(table: ScopeTable | None, known: KnownState | None, target: ScopeTarget) -> str:
     """Returns in which way the table has less than that; empty when it does not."""
-    if known is None or known.forgotten:
-        return ""
-    watermark = None if table is None else table.watermark(target.app_id)
-    watermark = NOTHING if watermark is None else watermark
-    if table is not None and table.version >= known.version and watermark >= known.watermark:
+    found = None if table is None or known is None else table.watermark(target.app_id)
+    watermark = NOTHING if found is None else found
+    if known is None or not known.exceeds(-1 if table is None else table.version, watermark):
         return ""
     was = f"{target.scope} was at version {known.version} with {known.rows} rows"
     if table is None:

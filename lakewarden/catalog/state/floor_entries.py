@@ -94,6 +94,10 @@ class KnownState:
         # (docs/decisions/0020-floors-and-identity.md).
         return self.watermark, self.forgotten, self.version, UNSEEN if self.upkeep is None else self.upkeep.looked_at
 
+    def exceeds(self, version: int, watermark: int | None) -> bool:
+        """Whether more is known than a version with that watermark has."""
+        return not self.forgotten and (version < self.version or (NOTHING if watermark is None else watermark) < self.watermark)
+
     def joined(self, other: KnownState) -> KnownState:
         newer = self if self.rank >= other.rank else other
         # Of both, whichever note wins: a repair must not believe that no rows were removed.

@@ -23,7 +23,6 @@ import msgspec
 from lakewarden.base.clock import HELD_AT_MOST, Clock, system_clock
 from lakewarden.base.connection import Location
 from lakewarden.base.recent import Recent
-from lakewarden.base.scope import NOTHING
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.commit_log.actions import TableHead
 from lakewarden.delta.commit_log.version import MOST_KEPT, Snapshot
@@ -58,8 +57,10 @@ def kept_snapshot(target: ScopeTarget, *, newest: bool) -> Snapshot | None:
     is_new = target.floor is not None and target.known is None and local_path(target.uri) is None
     if not target.manifest_key or is_new:
         return None
+    known = target.known  # of more than a version has, opening finds out which of the two is wrong
     for snapshot in _versions(target):
-        if not _is_less(snapshot, target) and is_current(target.location, snapshot, newest=newest):
+        is_less = known is not None and known.exceeds(snapshot.version, snapshot.watermark)
+        if not is_less and is_current(target.location, snapshot, newest=newest):
             return snapshot
     return None
 
@@ -73,15 +74,6 @@ def _versions(target: ScopeTarget) -> Iterator[Snapshot]:
         kept = verified(open_store(target.location).get(NAME), target.manifest_key, target.app_id)
         if kept is not None and (remembered is None or kept.digest != remembered.digest):
             yield kept
-
-
-def _is_less(snapshot: Snapshot, target: ScopeTarget) -> bool:
-    """Whether more than this is known of the scope. Opening finds out which of the two is wrong."""
-    known = target.known
-    if known is None or known.forgotten:
-        return False
-    watermark = NOTHING if snapshot.watermark is None else snapshot.watermark
-    return snapshot.version < known.version or watermark < known.watermark
 
 
 def is_current(location: Location, kept: Snapshot, *, newest: bool, clock: Clock = system_clock) -> bool:

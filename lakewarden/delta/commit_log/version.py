@@ -10,7 +10,7 @@ from lakewarden.base.clock import to_millis
 from lakewarden.catalog.report import ScopeState
 from lakewarden.delta.commit_log.actions import CommitChange, TableHead
 from lakewarden.delta.commit_log.committing import BATCH_APP, SWEPT
-from lakewarden.delta.parquet.files import DataFile, NewFile
+from lakewarden.delta.parquet.files import DataFile
 
 MOST_KEPT = 50_000
 """Live files that a process keeps of its last versions, of which each takes a kilobyte."""
@@ -71,7 +71,7 @@ class Snapshot:
             self,
             version=made.version,
             head=change.head or self.head,
-            files=(*kept, *(live(file, made.at) for file in change.adds)),
+            files=(*kept, *(file.live(to_millis(made.at)) for file in change.adds)),
             stats=None if stats is None else stats | {file.path: file.stats for file in change.adds},
             transactions={**self.transactions, **change.transactions},
             digest=made.digest,
@@ -103,8 +103,3 @@ def first_snapshot(made: OwnCommit, app_id: str) -> Snapshot:
     assert made.change.head is not None, "the first commit says what the table is"
     none: dict[str, int | None] = {app_id: None, BATCH_APP: None, SWEPT: None}
     return Snapshot(-1, made.change.head, (), {}, app_id, none, "").after(made)
-
-
-def live(file: NewFile, now: datetime) -> DataFile:
-    version, made = file.schema_version, to_millis(now)
-    return DataFile(file.path, file.size, file.rows, made, file.min_seq, file.max_seq, version, file.partition)

@@ -53,6 +53,11 @@ class NewFile:
     schema_version: int
     partition: Partition = NO_PARTITION
 
+    def live(self, modified_ms: int = 0) -> DataFile:
+        """The same as a live file."""
+        seqs = self.min_seq, self.max_seq
+        return DataFile(self.path, self.size, self.rows, modified_ms, *seqs, self.schema_version, self.partition)
+
 
 class LoggedName(NamedTuple):
     """How a log names a file: its path as it is spelled there, and the vector that deletes rows of it."""

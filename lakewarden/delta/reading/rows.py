@@ -53,8 +53,7 @@ class FileGroup:
     @classmethod
     def of_new(cls, target: ScopeTarget, file: NewFile) -> FileGroup:
         """A file of the newest schema that no version names yet."""
-        there = DataFile(file.path, file.size, file.rows, 0, file.min_seq, file.max_seq, file.schema_version, file.partition)
-        return cls(target.location, None, (there,), wanted_schema(target.schema, None), column_ids(target.schema))
+        return cls(target.location, None, (file.live(),), wanted_schema(target.schema, None), column_ids(target.schema))
 
     @property
     def bytes(self) -> int:
