@@ -17,7 +17,6 @@ class FlushTask:
 
     target: ScopeTarget
     state_uri: str
-    log_id: str
     pending: PendingRows
     end: int
     job_id: str

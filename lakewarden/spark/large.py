@@ -162,7 +162,7 @@ class _LargeCold:
     def _metadata(self, pending: PendingRows) -> list[str]:
         """Raises Conflict: the rows were settled meanwhile."""
         try:
-            return reader_of(state_store(self._task.state_uri), self._task.log_id).metadata(pending)
+            return reader_of(state_store(self._task.state_uri), self._task.target.log_id).metadata(pending)
         except Missing as gone:
             raise Conflict(f"{gone} was settled by another flush meanwhile") from gone
 
@@ -259,7 +259,7 @@ class _LargeCold:
 
 
 def _hot_reader(task: FlushTask, pieces: Sequence[PendingRows]) -> Callable[[int], pa.Table]:
-    state_uri, log_id, schemas = task.state_uri, task.log_id, task.target.schemas
+    state_uri, log_id, schemas = task.state_uri, task.target.log_id, task.target.schemas
     names = [*rows_schema(task.target.schema).names, OP]
 
     def read(number: int) -> pa.Table:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 
@@ -144,7 +144,7 @@ def open_cold(task: FlushTask, reach: Reach = no_faults, *, newest: bool = True)
 
 def hot_scope(task: FlushTask) -> LogScope:
     """The scope's pending rows, as the job planned them."""
-    log = reader_of(state_store(task.state_uri), task.log_id)
+    log = reader_of(state_store(task.state_uri), task.target.log_id)
     kind = _EarlyRows if task.plan_id else LogScope
     return kind(log, task.pending.user, task.target.schemas, task.end, task.pending, for_flush=True)
 
@@ -220,11 +220,8 @@ def _tasks(
         except (Conflict, Corrupt) as error:
             held.append(failed_report(warehouse.bare_target(catalog, table, one.scope.user), "flush", error, clock()))
             continue
-        where = (warehouse.state.uri, table.log_id)
-        task = FlushTask(
-            target, *where, one.rows, one.end, job.job_id, flush.attempts, flush.large_scope_bytes, clock, job.plan_id
-        )
-        tasks.append(replace(task, kept_seconds=warehouse.retention_of(table)))
+        work = (one.rows, one.end, job.job_id, flush.attempts, flush.large_scope_bytes, clock, job.plan_id)
+        tasks.append(FlushTask(target, warehouse.state.uri, *work, warehouse.retention_of(table)))
     return tasks, held
 
 
@@ -242,7 +239,7 @@ def _read_ahead(warehouse: Warehouse, due: Sequence[PendingScope]) -> None:
 def _refused(warehouse: Warehouse, tasks: Sequence[FlushTask]) -> tuple[Presence, Mapping[Scope, LakewardenError]]:
     """The storages, and the scopes whose storage is not present, is older than it was, or is newer than the log."""
     standings = {
-        task.target.scope: LogStanding(task.target.floor, task.target.root, task.log_id, position_of(task.end))
+        task.target.scope: LogStanding(task.target.floor, task.target.root, task.target.log_id, position_of(task.end))
         for task in tasks
         if task.target.floor is not None and task.target.root is not None
     }
@@ -268,8 +265,8 @@ def _settle(
     settled: dict[str, dict[str, int]] = defaultdict(dict)
     for task, report in zip(tasks, reports, strict=True):
         if report.fault is None:
-            settled[task.log_id][task.pending.user] = task.end
-    kept = {task.log_id: task.kept_seconds for task in tasks}
+            settled[task.target.log_id][task.pending.user] = task.end
+    kept = {task.target.log_id: task.kept_seconds for task in tasks}
     for log_id, marks in settled.items():
         settle_log(warehouse, views[log_id], marks, reach, keep=kept[log_id])
 

@@ -44,7 +44,6 @@ class RepairTask:
     target: ScopeTarget
     table_id: str
     state_uri: str
-    log_id: str
     ranges: tuple[RowRange, ...]
     """Where the log and its history hold rows of the scope."""
     complete_after: int

@@ -241,7 +241,6 @@ class _TableRepair:
             target=target,
             table_id=self.table.id,
             state_uri=self.warehouse.state.uri,
-            log_id=self.table.log_id,
             ranges=trail.ranges(user, NOTHING),
             # A log that ends before what was settled lacks rows, and tombstones, that the tables have.
             complete_after=max(trail.forgotten, end_of(settled) if settled > shown else NOTHING),

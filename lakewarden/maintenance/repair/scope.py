@@ -138,7 +138,7 @@ def _repair(task: RepairTask) -> Steps[RepairReport]:
 def _writers_in_doubt(task: RepairTask, rebuilt: Rebuilt) -> Iterator[UncertainWriter]:
     """Those whose rows came through the log, any of which may be a lost one."""
     if not rebuilt.complete:
-        for key, last in writers_of(state_store(task.state_uri), task.log_id).items():
+        for key, last in writers_of(state_store(task.state_uri), task.target.log_id).items():
             yield UncertainWriter(key, last.number)
 
 
@@ -154,7 +154,7 @@ def _carry_out(task: RepairTask, look: RepairLook, rebuilt: Rebuilt | None, plan
     """Sets the doubtful rows apart first, so that a crash leaves them at their old place or there."""
     location = task.target.location
     if rebuilt is not None and not rebuilt.complete:
-        doubt_writers(state_store(task.state_uri), task.log_id)  # first: a repair that dies here is not the last one
+        doubt_writers(state_store(task.state_uri), task.target.log_id)  # first: a repair that dies here is not the last one
     apart = _set_apart(task, rebuilt.decided.doubtful) if rebuilt is not None else ()
     yield location.uri
     # Behind the sync: rows that are set apart are durable before the objects that hold them are moved.

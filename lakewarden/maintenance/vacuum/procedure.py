@@ -32,24 +32,6 @@ from lakewarden.tables import pins
 from lakewarden.tables.pins import tagged_versions
 from lakewarden.tables.warehouse import Warehouse, find_table
 
-# The scopes that a failed check keeps from a vacuum: the files that it would delete may be the only good ones.
-
-
-def blocked_scopes(warehouse: Warehouse, targets: Sequence[ScopeTarget]) -> Mapping[Scope, FailedCheck]:
-    """Why these scopes may not be vacuumed; one listing for each table."""
-    catalog = warehouse.catalog.read()
-    failed = {
-        name: warehouse.failed_checks.of(find_table(catalog, name).id) for name in {target.scope.table for target in targets}
-    }
-    found = ((target.scope, failed[target.scope.table].get(_mark(warehouse, target), ())) for target in targets)
-    # Failed operations stand among the checks; they say nothing of which files are good.
-    of_checks = ((scope, [each for each in failures if each.check not in {*SPECS, *NO_FILE_MENDS}]) for scope, failures in found)
-    return {scope: _error(scope, failures) for scope, failures in of_checks if failures}
-
-
-def _mark(warehouse: Warehouse, target: ScopeTarget) -> str:
-    return target.mark or warehouse.erasures.mark(target.scope.user or "")
-
 
 def _error(scope: Scope, failures: Sequence[Failure]) -> FailedCheck:
     newest = max(failures, key=lambda failure: (failure.version, failure.at))
@@ -73,8 +55,18 @@ class VacuumProcedure(TableMaintenance[VacuumOptions]):
         retention(options, subject, retention_hours)
 
     def refused(self, run: MaintenanceRun[VacuumOptions], targets: Sequence[ScopeTarget]) -> Mapping[Scope, LakewardenError]:
-        """Those that failed a check."""
-        return {} if run.options.ignore_checks else blocked_scopes(run.at.warehouse, targets)
+        """Those that failed a check: what a vacuum would delete may be the only good files. One listing for each table."""
+        if run.options.ignore_checks:
+            return {}
+        warehouse, catalog = run.at.warehouse, run.at.warehouse.catalog.read()
+        failed = {
+            name: warehouse.failed_checks.of(find_table(catalog, name).id) for name in {target.scope.table for target in targets}
+        }
+        marks = ((target.scope, target.mark or warehouse.erasures.mark(target.scope.user or "")) for target in targets)
+        found = ((scope, failed[scope.table].get(mark, ())) for scope, mark in marks)
+        # Failed operations stand among the checks; they say nothing of which files are good.
+        of_checks = ((scope, [one for one in failures if one.check not in {*SPECS, *NO_FILE_MENDS}]) for scope, failures in found)
+        return {scope: _error(scope, failures) for scope, failures in of_checks if failures}
 
     def completed(
         self, run: MaintenanceRun[VacuumOptions], targets: Sequence[ScopeTarget], now: datetime

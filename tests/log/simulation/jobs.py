@@ -93,7 +93,12 @@ class Job(Flusher):
             return opened[-1]
 
         hot = SimScope(
-            cast("SimObjects", self.warehouse.state), task.log_id, task.pending.user, task.end, task.pending, for_flush=True
+            cast("SimObjects", self.warehouse.state),
+            task.target.log_id,
+            task.pending.user,
+            task.end,
+            task.pending,
+            for_flush=True,
         )
         drained = yield from drain(hot, open_again, attempts=task.attempts)
         before = opened[-1].opened
