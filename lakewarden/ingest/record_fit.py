@@ -12,7 +12,7 @@ from lakewarden.catalog.model import Table
 from lakewarden.errors import ConstraintViolation, InvalidArgument, LakewardenError
 from lakewarden.ingest.record_formats import Changes, Decode, MessageChange, Row
 from lakewarden.ingest.topic_client import value_of
-from lakewarden.log.record import UPSERT, USER, LogBatch, log_batch, log_schema
+from lakewarden.log.record import USER, LogBatch, log_schema
 from lakewarden.storage.kafka_topics import TopicMessage
 from lakewarden.storage.paths import check_user
 from lakewarden.tables.client import TableClient
@@ -160,9 +160,8 @@ class Fit:
                 found.rows.append((made, changes[first : first + len(part)]))
 
     def _written(self, rows: Sequence[Row]) -> pa.Table:
-        schema = self.table.schema
-        batch = log_batch(schema, *self._intake.taken(rows, self.rows_of.user, self.rows_of.user_column), UPSERT)
-        check_batch(schema, batch, self.client.reader.target)
+        batch = self._intake.batch(rows, self.rows_of.user, self.rows_of.user_column)
+        check_batch(self.table.schema, batch, self.client.reader.target)
         return batch.rows
 
     def _removed(self, rows: Sequence[Row]) -> pa.Table:

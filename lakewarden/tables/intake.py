@@ -151,21 +151,21 @@ class TableIntake:
         InvalidArgument, ConstraintViolation: as `TableClient.write`.
         """
         self._check_keyed()
-        ruled = KNOWN_RULES.of(self.table.log_id)
-        if not ruled and user_column is None and (values := plain_row(self.table.schema, rows)) is not None:
+        plain = user_column is None and not KNOWN_RULES.of(self.table.log_id)
+        if plain and (values := plain_row(self.table.schema, rows)) is not None:
             return PlainRow(self.table.schema, self.owner(user, user_column), values)
-        completed, users = self.taken(rows, user, user_column)
-        if ruled:
+        return self.batch(rows, user, user_column)
+
+    def batch(self, rows: Rows, user: str | None, user_column: str | None) -> LogBatch:
+        """The rows as the log has them, of a table with or without a key. Raises as `upserts`."""
+        given, users = self._with_users(rows, user, user_column)
+        repeats = self.repeats or self.table.options.on_duplicate == "replace"
+        completed = self._completed(given, users, user, repeats=repeats)
+        if ruled := KNOWN_RULES.of(self.table.log_id):
             from lakewarden.tables.ruled_rows import check_ruled  # opens tables: not for a process that only writes
 
             check_ruled(ruled, completed, users)
         return log_batch(self.table.schema, completed, users, UPSERT)
-
-    def taken(self, rows: Rows, user: str | None, user_column: str | None) -> tuple[pa.Table, pa.Array[Any]]:
-        """The rows as the log has them, and their users, of a table with or without a key. Raises as `upserts`."""
-        given, users = self._with_users(rows, user, user_column)
-        repeats = self.repeats or self.table.options.on_duplicate == "replace"
-        return self._completed(given, users, user, repeats=repeats), users
 
     def revision(self, revision: Revision, user: str | None) -> Batch:
         """One batch, so that all of it is appended or nothing. Raises as `upserts`."""

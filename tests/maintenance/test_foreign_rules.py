@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from lakewarden.errors import ConstraintViolation, Unsupported
 from lakewarden.maintenance.planning.health import health
 from lakewarden.sql.results import ResultRows
 from tests.delta.foreign_features import constraint, turn_on
+from tests.ingest.fitting import fitted
 
 pytestmark = pytest.mark.disk
 
@@ -66,6 +68,16 @@ def test_a_row_is_refused_at_the_write_where_the_constraint_is_known(lake: Lakeh
     _write(lake, "bob", n)
     assert {report.outcome for report in lake.flush()} == {"done"}
     assert _cold(lake, "u/ada") == [1, 2, 7]
+
+
+def test_a_message_whose_row_breaks_it_does_not_fit(lake: Lakehouse) -> None:
+    _put(lake, "u/ada")
+    _seen(lake)
+    rows = [{"_user": "ada", "id": 3, "n": 0}, {"_user": "bob", "id": 3, "n": 0}, {"_user": "ada", "id": 4, "n": 7}]
+    found = fitted(lake, "app.u", "json", *((None, json.dumps(row).encode()) for row in rows))
+    assert [misfit.offset for misfit in found.misfits] == [0]
+    assert "CHECK constraint positive" in found.misfits[0].reason
+    assert found.batch.rows.column("n").to_pylist() == [0, 7]
 
 
 @pytest.mark.parametrize(
