@@ -46,7 +46,11 @@ class Operator(Workplace):
         Raises as `run` and `preview`.
         """
         with attached(metadata):
-            return [*self.preview(request).reports] if dry_run else self.run(request)
+            if not dry_run:
+                return self.run(request)
+            planned_at, catalog = self.warehouse.clock(), self.warehouse.catalog.read()
+            reports = procedure_of(check_request(request).operation).look(self, catalog, request)
+            return [*self.kept(request, reports, planned_at, catalog).reports]
 
     def look(self, request: Request) -> list[ScopeReport]:
         """What a plan would report, without storing one.

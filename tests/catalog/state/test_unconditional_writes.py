@@ -34,7 +34,7 @@ _SOUND = {
     ("catalog/state/processes.py", "ping"): _OWN,
     ("catalog/state/records.py", "empty_replaced"): _EMPTIED,
     ("catalog/state/records.py", "rewrite"): _EMPTIED,
-    ("delta/commit_log/checkpoint.py", "write"): "it is made of the commits of its version: whoever writes it writes the same",
+    ("delta/commit_log/checkpoint.py", "_write"): "it is made of the commits of its version: whoever writes it writes the same",
     ("delta/lifecycle/fence.py", "_clear"): "below a fence, under its lock: no process writes these commits again",
     ("delta/manifest.py", "_write"): "it is made of the newest version, and made again where a newer one is there behind it",
     ("maintenance/admin/upgrade.py", "_write_format"): "the same for all who upgrade to this release",

@@ -105,9 +105,9 @@ def test_fl_055_the_storage_is_there_before_the_table_is_shown(
     seen = []
     begin = begin_table
 
-    def watched(*args: object) -> object:
+    def watched(*args: object, **named: object) -> object:
         seen.append(lake.warehouse.catalog.read().tables[TableName("n", "e55")].dropping)
-        return begin(*args)  # type: ignore[arg-type]
+        return begin(*args, **named)  # type: ignore[arg-type]
 
     monkeypatch.setattr(create_table, "begin_table", watched)
     sql("CREATE DYNAMIC TABLE e55 (a INT)")
