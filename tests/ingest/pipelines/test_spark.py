@@ -105,7 +105,8 @@ def test_tasks_read_a_bucket(minio: MinioServer, tmp_path: Path) -> None:
         source.put("bad.csv", b"id,name\n1\n")
         program = (
             "from lakewarden import Lakehouse",
-            "from lakewarden.base.settings import PipelinesSettings, Settings",
+            "from lakewarden.base.setting_sections import PipelinesSettings",
+            "from lakewarden.base.settings import Settings",
             f"settings = Settings(pipelines=PipelinesSettings(spark_objects={MANY.pipelines.spark_objects}))",
             f"with Lakehouse.open({place + '/w'!r}, settings=settings) as lake:",
             "    report = lake.ingest('n.t')",

@@ -24,7 +24,7 @@ from concurrent.futures import ThreadPoolExecutor
 from benchmarks.measuring.memory import peak_bytes
 from lakewarden import Lakehouse, Settings
 from lakewarden.errors import LakewardenError
-from lakewarden.base.settings import SqlSettings
+from lakewarden.base.setting_sections import SqlSettings
 from tests.sql.query_engine.heavy import HEAVY
 
 memory, result, place, names = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], json.loads(sys.argv[4])

@@ -298,7 +298,7 @@ def test_closing_ends_it_by_itself(worker: Worker) -> None:
 
 _ORPHANING = """
 import sys, threading
-from lakewarden.base.settings import SqlSettings
+from lakewarden.base.setting_sections import SqlSettings
 from lakewarden.sql.query_engine.engine import Limits
 from lakewarden.sql.query_engine.workers.engine import Workers
 
@@ -331,7 +331,7 @@ def test_workers_end_with_their_process_however_it_ends(how: str) -> None:
 
 _FORKING = """
 import os, sys
-from lakewarden.base.settings import SqlSettings
+from lakewarden.base.setting_sections import SqlSettings
 from lakewarden.sql.query_engine.engine import Limits
 from lakewarden.sql.query_engine.workers.engine import Workers
 
