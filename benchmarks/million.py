@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from shutil import copytree
 from statistics import median
 
 from benchmarks import data, quiet
@@ -51,6 +52,10 @@ def run(scale: Scale, place: Path) -> Section:
     registered = (dirty, many)
     for scopes in registered:
         quiet.make(str(place / f"registered-{scopes}"), scopes)
+    # Before the flushes, which leave a note beside those of all: a look joins them. And on copies, since it keeps what it found.
+    looks = [copytree(place / f"registered-{many}", place / f"look-{number}") for number in range(3)]
+    # The least: memory that a process gets first costs a virtual machine as much again.
+    (looked, peak), (hashed, _) = (min(measured(what, str(look), many) for look in looks) for what in ("page", "hashes"))
     found = [measured("flush_few", str(place / f"registered-{scopes}"), dirty) for scopes in registered]
     section.tables.append(
         Table(
@@ -60,8 +65,6 @@ def run(scale: Scale, place: Path) -> Section:
             [("processor time", *(f"{1000 * taken:.0f} ms" for taken, _ in found), f"{found[1][0] / found[0][0]:.2f}")],
         )
     )
-    whole = str(place / f"registered-{many}")
-    (looked, peak), (hashed, _) = measured("page", whole, many), measured("hashes", whole, many)
     section.tables.append(
         Table(
             "The page of these scopes, of which no look was kept before, beside the keyed hashes of their users alone, which it"
