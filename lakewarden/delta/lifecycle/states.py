@@ -30,6 +30,12 @@ from lakewarden.errors import Conflict, Corrupt, InUse
 from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import Steps
 
+CREATE = "CREATE TABLE"
+"""Delta's own name for the operation."""
+
+ADD_COLUMNS = "ADD COLUMNS"
+"""As `CREATE`."""
+
 _CHECKPOINT_INTERVAL = 10
 """With delta-rs's default of 100, opening grows from 2 to 12 ms. On an object store each commit since the checkpoint costs an
 opening two requests, and a checkpoint costs four requests and one for each commit in it."""
@@ -62,7 +68,7 @@ def create_table(
     )
     if target.change_data_feed:
         head = head.with_properties({CHANGE_DATA_FEED: "true"})
-    change = replace(change, mode="ErrorIfExists", head=head, operation="CREATE TABLE")
+    change = replace(change, mode="ErrorIfExists", head=head, operation=CREATE)
     text = commit_text(change, None, now, new_id())
     yield from publish(target.location, 0, text, held_still(change.stamp, since, now), reach)
     return first_snapshot(OwnCommit(0, change, now, CHAINS.was_made(target.location, 0, text, "")), target.app_id)
@@ -76,13 +82,6 @@ def _configuration(target: ScopeTarget) -> dict[str, str]:
         "delta.deletedFileRetentionDuration": f"interval {retention_hours} hours",
         "delta.logRetentionDuration": f"interval {max(retention_hours, _LOG_DAYS * 24)} hours",
     }
-
-
-CREATE = "CREATE TABLE"
-"""Delta's own name for the operation."""
-
-ADD_COLUMNS = "ADD COLUMNS"
-"""As `CREATE`."""
 
 
 def begin_table(target: ScopeTarget, by: Committer, *, columns: bool = False) -> Steps[ScopeTable]:

@@ -208,8 +208,8 @@ def with_initial(field: pa.Field[Any], column: SchemaColumn) -> pa.Field[Any]:
     """The field, which then tells the value of rows that are older than the column."""
     if column.initial is None:
         return field
-    told = {"PARQUET:field_id": str(column.id), _INITIAL: column.initial, _TYPE: str(column.type)}
-    return pa.field(field.name, field.type, metadata=told)
+    kept = {"PARQUET:field_id": str(column.id), _INITIAL: column.initial, _TYPE: str(column.type)}
+    return pa.field(field.name, field.type, metadata=kept)
 
 
 def fitted(found: pa.Table, wanted: pa.Schema, names: Mapping[int, str], where: str) -> pa.Table:
@@ -219,9 +219,9 @@ def fitted(found: pa.Table, wanted: pa.Schema, names: Mapping[int, str], where: 
 
 
 def _absent(field: pa.Field[Any], count: int) -> pa.Array[Any]:
-    told = {key.decode(): value.decode() for key, value in (field.metadata or {}).items()}
-    if _INITIAL in told:
-        return initial_values(told[_INITIAL], ColumnType.parse(told[_TYPE]), count)
+    kept = {key.decode(): value.decode() for key, value in (field.metadata or {}).items()}
+    if _INITIAL in kept:
+        return initial_values(kept[_INITIAL], ColumnType.parse(kept[_TYPE]), count)
     nulls: pa.Array[Any] = pa.nulls(count, field.type)
     return nulls
 

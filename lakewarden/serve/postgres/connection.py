@@ -286,7 +286,7 @@ class ClientConnection:
         if wanted.minor or options:
             self._writer.write(replies.newest_protocol(options))
         self._writer.write(replies.AUTHENTICATED)
-        for name, value in state.variables.told():
+        for name, value in state.variables.reported():
             self._writer.write(replies.parameter(name, value))
         self._writer.write(replies.key(*self._key) + replies.ready(b"I"))
 

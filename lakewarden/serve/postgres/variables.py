@@ -19,7 +19,7 @@ class Parameter:
     """A run-time parameter."""
 
     default: str
-    told: bool = False
+    reported: bool = False
     """Whether a server says it of itself at the beginning."""
     fixed: bool = False
     takes: Callable[[str], bool] | None = None
@@ -38,23 +38,23 @@ def _is_on(value: str) -> bool:
 
 
 _PARAMETERS: Mapping[str, Parameter] = {
-    "server_version": Parameter(SERVER_VERSION, told=True, fixed=True),
-    "server_encoding": Parameter("UTF8", told=True, fixed=True),
-    "client_encoding": Parameter("UTF8", told=True, takes=lambda value: value.lower() in _UTF8),
-    "DateStyle": Parameter("ISO, MDY", told=True, takes=lambda value: value.upper().startswith("ISO")),
-    "TimeZone": Parameter("UTC", told=True, takes=lambda value: value.lower() in _UTC),
-    "IntervalStyle": Parameter("postgres", told=True),
-    "integer_datetimes": Parameter("on", told=True, fixed=True),
-    "standard_conforming_strings": Parameter("on", told=True, takes=_is_on),
+    "server_version": Parameter(SERVER_VERSION, reported=True, fixed=True),
+    "server_encoding": Parameter("UTF8", reported=True, fixed=True),
+    "client_encoding": Parameter("UTF8", reported=True, takes=lambda value: value.lower() in _UTF8),
+    "DateStyle": Parameter("ISO, MDY", reported=True, takes=lambda value: value.upper().startswith("ISO")),
+    "TimeZone": Parameter("UTC", reported=True, takes=lambda value: value.lower() in _UTC),
+    "IntervalStyle": Parameter("postgres", reported=True),
+    "integer_datetimes": Parameter("on", reported=True, fixed=True),
+    "standard_conforming_strings": Parameter("on", reported=True, takes=_is_on),
     "bytea_output": Parameter("hex", takes=lambda value: value.lower() == "hex"),
-    "application_name": Parameter("", told=True),
-    "is_superuser": Parameter("off", told=True, fixed=True),
-    "session_authorization": Parameter("", told=True, fixed=True),
+    "application_name": Parameter("", reported=True),
+    "is_superuser": Parameter("off", reported=True, fixed=True),
+    "session_authorization": Parameter("", reported=True, fixed=True),
     "search_path": Parameter(""),
     "transaction_isolation": Parameter("read committed"),
     "default_transaction_isolation": Parameter("read committed"),
     "transaction_read_only": Parameter("off"),
-    "default_transaction_read_only": Parameter("off", told=True),
+    "default_transaction_read_only": Parameter("off", reported=True),
     "transaction_deferrable": Parameter("off"),
     "default_transaction_deferrable": Parameter("off"),
     "extra_float_digits": Parameter("1"),
@@ -85,15 +85,15 @@ class Variables:
         self._set: dict[str, str] = {"session_authorization": user}
 
     def begin(self, given: Mapping[str, str]) -> None:
-        """Takes what a startup packet names; of what is not possible the default stays, and `told` says it."""
+        """Takes what a startup packet names; of what is not possible the default stays, and `reported` says it."""
         for name, value in given.items():
             known = _NAMES.get(name.lower())
             if known is not None and not (it := _PARAMETERS[known]).fixed and it.is_possible(value):
                 self._set[known] = it.kept(value)
 
-    def told(self) -> Iterator[tuple[str, str]]:
+    def reported(self) -> Iterator[tuple[str, str]]:
         """What a server says of itself at the beginning."""
-        return ((name, self.read(name)) for name, it in _PARAMETERS.items() if it.told)
+        return ((name, self.read(name)) for name, it in _PARAMETERS.items() if it.reported)
 
     def shown(self) -> Iterator[tuple[str, str]]:
         """All of them."""
