@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, Required, TypedDict, Unpack
 
 from lakewarden.base.scope import TableName
 from lakewarden.client.parts import Noun
-from lakewarden.errors import InvalidArgument, LakewardenError
+from lakewarden.errors import InvalidArgument
 from lakewarden.tables.warehouse import find_table, live_tables
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from lakewarden.ingest.consume import Consumer
     from lakewarden.ingest.record_formats import ValueFormat
     from lakewarden.ingest.relay import Relay
-    from lakewarden.ingest.relays import BackgroundRelays, RelayOutcome, Relays
+    from lakewarden.ingest.relays import BackgroundRelays, RelayOutcome
     from lakewarden.ingest.topic_report import ConsumeReport, RelayReport
     from lakewarden.log.once import Resume
     from lakewarden.storage.kafka_topics import Topic
@@ -124,23 +124,13 @@ class Topics(TopicCalls):
         with relaying(found, request, ChangeFeed(warehouse, found.name, table_id=found.id), warehouse.clock) as relay:
             yield relay
 
-    @contextmanager
-    def relaying_every(self) -> Iterator[Relays]:
-        """Opens the relays of all tables with `log.system` kafka, each as of `relaying` by its own options. Each `look`
-        publishes what is new of all of them, tables that were created meanwhile among them, and returns what became of each.
-
-        Raises:
-            Unsupported: the extra `lakewarden[kafka]` is not installed. What concerns one table is in its outcome.
-        """
-        from lakewarden.ingest.relays import Relays  # imports Arrow
-
-        with closing(Relays(self._with_topic, lambda table: self.relaying(str(table.name)))) as relays:
-            yield relays
-
     def relay_every(self) -> list[RelayOutcome]:
-        """Publishes the changes that the topics of all tables with `log.system` kafka lack, once."""
-        with self.relaying_every() as relays:
-            return relays.look()
+        """Publishes the changes that the topics of all tables with `log.system` kafka lack, once, each as of `relay` by its own
+        options. An error of one table is in its outcome.
+        """
+        from lakewarden.ingest.relays import outcomes_of  # imports Arrow
+
+        return outcomes_of(_with_topic(self._parts.warehouse.catalog.read()), self.relay)
 
     @contextmanager
     def relaying_in_background(self, only: str | None = None, **options: Unpack[RelayOptions]) -> Iterator[BackgroundRelays]:
@@ -161,20 +151,11 @@ class Topics(TopicCalls):
         with closing(BackgroundRelays(tables, opened, lambda table: self.relay_status(str(table.name)))) as relays:
             yield relays
 
-    def _with_topic(self) -> list[Table]:
-        return _with_topic(self._parts.warehouse.catalog.read())
-
     def relay_status_of_every(self) -> list[RelayOutcome]:
         """How far the topics of all tables with `log.system` kafka follow them."""
-        from lakewarden.ingest.relays import RelayOutcome  # as above
+        from lakewarden.ingest.relays import outcomes_of  # imports Arrow
 
-        found = []
-        for table in sorted(_with_topic(self._parts.warehouse.catalog.recent()), key=lambda table: table.name):
-            try:
-                found.append(RelayOutcome(table.name, self.relay_status(str(table.name))))
-            except LakewardenError as error:
-                found.append(RelayOutcome(table.name, None, error))
-        return found
+        return outcomes_of(_with_topic(self._parts.warehouse.catalog.recent()), self.relay_status)
 
     def relay_status(
         self, table: str, topic: str | None = None, *, brokers: str | None = None, client: Mapping[str, str] | None = None

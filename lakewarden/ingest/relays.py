@@ -18,7 +18,6 @@ from lakewarden.errors import FencedPublisher, LakewardenError, Transient
 from lakewarden.ingest.topic_report import RelayReport
 
 
-# The relays of all tables that have a topic of their own, in one process.
 class Looking(Protocol):
     """A `Relay`, or what tells how far one is."""
 
@@ -34,50 +33,15 @@ class RelayOutcome:
     error: LakewardenError | None = None
 
 
-class Relays:
-    """Opens the relay of each table when it is first looked at; `close` closes them all. For one thread."""
-
-    def __init__(self, tables: Callable[[], Iterable[Table]], open_: Callable[[Table], AbstractContextManager[Looking]]) -> None:
-        """
-        Args:
-            tables: those that there are now, which change.
-            open_: opens a table's relay.
-        """
-        self._tables = tables
-        self._open = open_
-        self._opened: dict[str, tuple[Looking, ExitStack]] = {}
-        self._ended: set[str] = set()
-
-    def look(self) -> list[RelayOutcome]:
-        """One look for each table, by name; those that were created since the last one are among them.
-
-        An error of one table is its own: where it may go away, the next look opens its relay again; else the relay has ended.
-        """
-        tables = {table.id: table for table in sorted(self._tables(), key=lambda table: table.name)}
-        for gone in self._opened.keys() - tables.keys():
-            self._close(gone)
-        return [self._look(table) for table in tables.values() if table.id not in self._ended]
-
-    def close(self) -> None:
-        for each in list(self._opened):
-            self._close(each)
-
-    def _look(self, table: Table) -> RelayOutcome:
+def outcomes_of(tables: Iterable[Table], look: Callable[[str], RelayReport]) -> list[RelayOutcome]:
+    """A look at each of the tables, by their names. An error of one table is its own."""
+    found = []
+    for table in sorted(tables, key=lambda table: table.name):
         try:
-            if table.id not in self._opened:
-                with ExitStack() as opening:
-                    relay = opening.enter_context(self._open(table))
-                    self._opened[table.id] = relay, opening.pop_all()
-            return RelayOutcome(table.name, self._opened[table.id][0].look())
+            found.append(RelayOutcome(table.name, look(str(table.name))))
         except LakewardenError as error:
-            self._close(table.id)
-            if not isinstance(error, Transient):
-                self._ended.add(table.id)
-            return RelayOutcome(table.name, None, error)
-
-    def _close(self, table_id: str) -> None:
-        if table_id in self._opened:
-            self._opened.pop(table_id)[1].close()
+            found.append(RelayOutcome(table.name, None, error))
+    return found
 
 
 PUBLISHING_SECONDS = 1.0

@@ -90,46 +90,30 @@ class LastLook:
         seen = self.tables.get(self.name_of(path)) if rule == self.rule else None
         return seen and replace(seen, survey=replace(seen.survey, path=path))
 
-    def compared(self, found: Iterable[SeenTable], unlisted: Collection[str]) -> SeenTables:
-        """All tables with what changed, by name; those that are gone stand last.
+    def compared(self, found: SeenTables, unlisted: Collection[str]) -> Iterator[tuple[TableSurvey, str]]:
+        """All tables with what changed, and with the verdict of the last look, which is empty for a new table; those that are
+        gone stand last, and are in no further look.
 
         Args:
-            found: all that this look saw.
+            found: all that this look saw; takes what is below `unlisted`.
             unlisted: URIs that could not be listed: what is below them is not gone, and stays as it was.
         """
-        tables, hidden = SeenTables(), [self.shown(uri) for uri in unlisted]
-        for one in found:
-            name = self.name_of(one.survey.path)
-            tables.put(name, _with(one, self._change(name, one)))
+        hidden = [self.shown(uri) for uri in unlisted]
+        for name, one in found.items():
+            before = self.tables.get(name)
+            yield replace(one.survey, change=self._change(before, one)), "" if before is None else before.survey.verdict
         for name, one in self.tables.items():
-            if name not in tables:
-                tables.put(name, _with(one, "" if _is_below(one.survey.path, hidden) else "gone"))
-        return tables
+            if name not in found and _is_below(one.survey.path, hidden):
+                found.put(name, one)
+            elif name not in found:
+                yield replace(one.survey, change="gone"), one.survey.verdict
 
-    def _change(self, name: str, one: SeenTable) -> Change:
-        before = self.tables.get(name)
+    def _change(self, before: SeenTable | None, one: SeenTable) -> Change:
         if before is None:
             return "new" if self.rule else ""
         # the verdict, too: a table that could be read again has changed for whoever waits for it
         same = before.digest == one.digest and before.survey.verdict == one.survey.verdict
         return "" if same else "changed"
-
-    def verdict_before(self, name: str) -> str:
-        """Of the last look; empty for a new table."""
-        seen = self.tables.get(name)
-        return "" if seen is None else seen.survey.verdict
-
-    def following(self, rule: str, compared: Mapping[str, SeenTable]) -> LastLook:
-        """What the next look begins with: all but the tables that are gone, which were reported."""
-        kept = SeenTables()
-        for name, one in compared.items():
-            if one.survey.change != "gone":
-                kept.put(name, _with(one, ""))
-        return replace(self, rule=rule, tables=kept)
-
-
-def _with(one: SeenTable, change: Change) -> SeenTable:
-    return one if one.survey.change == change else replace(one, survey=replace(one.survey, change=change))
 
 
 def _is_below(path: str, places: Collection[str]) -> bool:

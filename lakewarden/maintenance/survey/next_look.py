@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import count
 from typing import TypeVar
 
@@ -20,7 +21,7 @@ from lakewarden.maintenance.engine import Progress, silent
 from lakewarden.maintenance.survey.last_look import LastLook, SeenTable, SeenTables, digest_of
 from lakewarden.maintenance.survey.listing import FoundTable
 from lakewarden.maintenance.survey.ranking import RankedTables
-from lakewarden.maintenance.survey.run import ListingFailure, Look, Survey, outermost, survey_places
+from lakewarden.maintenance.survey.run import ListingFailure, Survey, outermost, survey_places
 from lakewarden.maintenance.survey.survey_store import keep, last_look
 from lakewarden.maintenance.survey.table_survey import TableSurvey
 from lakewarden.maintenance.survey.verdict import LOCKS, SurveyOptions, survey_table
@@ -52,19 +53,20 @@ def look_again(
     Raises:
         InvalidArgument: a URI names no place, or contains a credential.
     """
-    rounds = [_PlaceRound(place, before(place.uri), options, progress) for place in outermost(places)]
-    tables, verdicts = RankedTables(), dict[str, str]()
-    for one, verdict in (found for each in rounds for found in each.found()):
-        tables.add(one)
-        if one.change in ("changed", "gone"):
-            verdicts[one.path] = verdict
-    unlisted = [one for each in rounds for one in each.unlisted]
-    return SurveyRound(
-        Survey(tables, tuple(unlisted)),
-        verdicts,
-        {each.place.uri: each.following for each in rounds},
-        not any(each.last.rule for each in rounds),
-    )
+    rule, tables, unlisted = rule_of(options), RankedTables(), list[ListingFailure]()
+    verdicts, following, is_first = dict[str, str](), dict[str, LastLook](), True
+    for place in outermost(places):
+        last, seen = before(place.uri), SeenTables()
+        found = survey_places([place], partial(_look, last, seen, rule, options), progress)
+        failures = [each for each in found.unlisted if not _is_empty(place, last, each)]
+        for one, verdict in last.compared(seen, [each.uri for each in failures]):
+            tables.add(one)
+            if one.change in ("changed", "gone"):
+                verdicts[one.path] = verdict
+        unlisted += failures
+        following[place.uri] = replace(last, rule=rule, tables=seen)
+        is_first = is_first and not last.rule
+    return SurveyRound(Survey(tables, tuple(unlisted)), verdicts, following, is_first)
 
 
 def survey_and_keep(
@@ -109,41 +111,25 @@ def rule_of(options: SurveyOptions) -> str:
     return " ".join((VERSION, str(options.target_size), options.environment.get(LOCKS, ""), prices))
 
 
-class _PlaceRound:
-    """A look at one place."""
+def _look(
+    last: LastLook, seen: SeenTables, rule: str, options: SurveyOptions, location: Location, found: FoundTable
+) -> TableSurvey:
+    """Looks at a table, unless it is as it was at the last look, and puts it to those that were seen."""
+    digest = digest_of(found.log, found.data)
+    # a deep look reads what no listing shows, and what is left out was not listed
+    trusted = not options.deep and not found.left_out
+    one = last.seen(location.uri, rule) if trusted else None
+    if one is None or not one.is_unchanged(digest):
+        # requests are what is saved, and a disk has none
+        kept = KeptLog(found.log, b"" if one is None else one.log) if local_path(location.uri) is None else None
+        made = survey_table(location, found, options, kept)
+        one = SeenTable(made, digest, b"" if kept is None else kept.packed())
+    seen.put(last.name_of(location.uri), one)
+    return one.survey
 
-    def __init__(self, place: Location, last: LastLook, options: SurveyOptions, progress: Progress) -> None:
-        self.place, self.last = place, last
-        self._options, self._rule = options, rule_of(options)
-        self._seen = SeenTables()
-        look: Look = self._look
-        self.unlisted: Sequence[ListingFailure] = [
-            each for each in survey_places([place], look, progress).unlisted if not self._is_empty(each)
-        ]
-        self._compared = last.compared(self._seen.values(), [each.uri for each in self.unlisted])
-        self.following = last.following(self._rule, self._compared)
 
-    def found(self) -> Iterator[tuple[TableSurvey, str]]:
-        """What this look saw, and what is gone; each with the verdict before."""
-        for name, one in self._compared.items():
-            if one.survey.change == "gone" or one.survey.path in self._seen:
-                yield one.survey, self.last.verdict_before(name)
-
-    def _look(self, location: Location, found: FoundTable) -> TableSurvey:
-        digest = digest_of(found.log, found.data)
-        # a deep look reads what no listing shows, and what is left out was not listed
-        trusted = not self._options.deep and not found.left_out
-        seen = self.last.seen(location.uri, self._rule) if trusted else None
-        if seen is None or not seen.is_unchanged(digest):
-            # requests are what is saved, and a disk has none
-            kept = KeptLog(found.log, b"" if seen is None else seen.log) if local_path(location.uri) is None else None
-            made = survey_table(location, found, self._options, kept)
-            seen = SeenTable(made, digest, b"" if kept is None else kept.packed())
-        self._seen.put(location.uri, seen)
-        return seen.survey
-
-    def _is_empty(self, failure: ListingFailure) -> bool:
-        """Whether a place in a bucket, where tables were, was listed and has no object any more. Of a directory that is not there
-        this is not said: its disk may be."""
-        empty = isinstance(failure.error, NotFound) and not isinstance(failure.error.__cause__, NoBucket)
-        return empty and bool(self.last.tables) and local_path(self.place.uri) is None
+def _is_empty(place: Location, last: LastLook, failure: ListingFailure) -> bool:
+    """Whether a place in a bucket, where tables were, was listed and has no object any more. Of a directory that is not there
+    this is not said: its disk may be."""
+    empty = isinstance(failure.error, NotFound) and not isinstance(failure.error.__cause__, NoBucket)
+    return empty and bool(last.tables) and local_path(place.uri) is None

@@ -212,7 +212,7 @@ class PlaceSums:
                 self._worst = sorted([*self._worst, one], key=rank)[:_WORST]
         return tables
 
-    def of(self, place: str, now: datetime, place_id: str = "") -> SurveySums:
+    def of(self, place: str, now: datetime, place_id: str) -> SurveySums:
         worst: dict[str, list[WorstTable]] = {}
         for one in self._worst:
             kinds, detail = Counter[str](each.kind for each in one.damage), one.damage[0].detail if one.damage else one.error

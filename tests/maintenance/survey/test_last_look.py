@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import pytest
@@ -32,8 +32,15 @@ def _unchanged(last: LastLook, path: str, digest: TableDigest, rule: str) -> Tab
     return seen.survey if seen is not None and seen.is_unchanged(digest) else None
 
 
-def _changes(tables: Mapping[str, SeenTable]) -> dict[str, str]:
-    return {one.survey.path: one.survey.change for one in tables.values()}
+def _changes(last: LastLook, found: SeenTables, unlisted: Sequence[str] = ()) -> dict[str, str]:
+    return {one.path: one.change for one, _ in last.compared(found, unlisted)}
+
+
+def _tables(*found: SeenTable, name_of: Callable[[str], str] = str) -> SeenTables:
+    tables = SeenTables()
+    for one in found:
+        tables.put(name_of(one.survey.path), one)
+    return tables
 
 
 @pytest.mark.parametrize(
@@ -73,19 +80,19 @@ def test_what_was_not_readable_or_judged_otherwise_is_looked_at_again() -> None:
 def test_changes_since_the_last_look_and_gone_once() -> None:
     last = _look(_seen("same"), _seen("written"), _seen("gone"), _seen("healed", "unreadable"))
     other = digest_of(_LOG, [])
-    now = [_seen("same"), _seen("written", digest=other), _seen("healed"), _seen("new")]
-    compared = last.compared(now, ())
-    assert _changes(compared) == {"same": "", "written": "changed", "healed": "changed", "new": "new", "gone": "gone"}
-    assert last.verdict_before("healed") == "unreadable"
-    following = last.following(_RULE, compared)
-    assert _changes(following.compared(now, ())) == {"same": "", "written": "", "healed": "", "new": ""}
+    now = _tables(_seen("same"), _seen("written", digest=other), _seen("healed"), _seen("new"))
+    compared = [*last.compared(now, ())]
+    changes = {"same": "", "written": "changed", "healed": "changed", "new": "new", "gone": "gone"}
+    assert [(one.path, one.change) for one, _ in compared] == [*changes.items()]
+    assert [verdict for _, verdict in compared] == ["sound", "sound", "unreadable", "", "sound"]
+    following = LastLook(_RULE, now)
+    assert _changes(following, now) == {"same": "", "written": "", "healed": "", "new": ""}
 
 
 def test_what_could_not_be_listed_is_not_gone_and_stays_known() -> None:
-    last = _look(_seen("s3://b/x/t"), _seen("s3://b/xy"), _seen("s3://b/y/t"))
-    compared = last.compared([], ["s3://b/x", "s3://b/y/t"])
-    assert _changes(compared) == {"s3://b/x/t": "", "s3://b/xy": "gone", "s3://b/y/t": ""}
-    following = last.following(_RULE, compared)
+    last, now = _look(_seen("s3://b/x/t"), _seen("s3://b/xy"), _seen("s3://b/y/t")), _tables()
+    assert _changes(last, now, ["s3://b/x", "s3://b/y/t"]) == {"s3://b/xy": "gone"}
+    following = LastLook(_RULE, now)
     assert _unchanged(following, "s3://b/x/t", digest_of(_LOG, _DATA), _RULE) is not None
     assert set(following.tables) == {"s3://b/x/t", "s3://b/y/t"}
 
@@ -95,9 +102,10 @@ def test_paths_may_be_kept_hidden() -> None:
     found = _unchanged(kept, "s3://b/ann/t", digest_of(_LOG, _DATA), _RULE)
     assert found is not None
     assert found.path == "s3://b/ann/t"
-    assert _changes(kept.compared([], ["s3://b/ann"])) == {"s3://b/X/t": ""}
+    assert _changes(kept, now := _tables(), ["s3://b/ann"]) == {}
+    assert [one.survey.path for one in now.values()] == ["s3://b/X/t"]
     seen = replace(_seen("s3://b/ann/t"), survey=found)
-    assert _changes(kept.compared([seen], ())) == {"s3://b/ann/t": ""}
+    assert _changes(kept, _tables(seen, name_of=kept.name_of)) == {"s3://b/ann/t": ""}
 
 
 @pytest.mark.parametrize("in_memory", [1 << 20, 100])

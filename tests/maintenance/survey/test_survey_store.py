@@ -70,15 +70,14 @@ def _look(*surveys: TableSurvey, rule: str = "r") -> LastLook:
 
 
 def _kept_in(lake: Lakehouse, *surveys: TableSurvey, place: str = PLACE) -> None:
-    look = last_look(lake.warehouse, place)
-    found = [SeenTable(one, digest_of([], [])) for one in surveys]
-    keep(lake.warehouse, place, look.following("r", look.compared(found, ())), _AT)
+    found = {name_in(lake.warehouse, one.path): SeenTable(one, digest_of([], [])) for one in surveys}
+    keep(lake.warehouse, place, LastLook("r", found), _AT)
 
 
 def _sums(tables: Iterable[TableSurvey]) -> SurveySums:
     sums = PlaceSums()
     sums.with_all({one.path: SeenTable(one, digest_of([], [])) for one in tables})
-    return sums.of(PLACE, _AT)
+    return sums.of(PLACE, _AT, "")
 
 
 def _paths(lake: Lakehouse, place: str = PLACE) -> list[str]:
