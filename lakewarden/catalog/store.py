@@ -59,7 +59,7 @@ class CatalogVersion:
 def encode(written: CatalogVersion) -> bytes:
     # The lowest that holds all of it, so that older processes go on as long as nothing new is used.
     body = {"format": format_of(written.catalog)} | _plain(written)
-    return with_sum(json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode())
+    return with_sum(json.dumps(body, default=_plain, ensure_ascii=False, separators=(",", ":")).encode())
 
 
 def decode(data: bytes, name: str) -> CatalogVersion:
@@ -75,7 +75,7 @@ def decode(data: bytes, name: str) -> CatalogVersion:
         # A release that wrote the catalog again without fields that it does not know would lose them.
         if body["format"] not in range(1, NEWEST + 1):
             raise Corrupt(f"{name} has format {body['format']!r}; this version of Lakewarden reads formats up to {NEWEST}")
-        written: CatalogVersion = _value(CatalogVersion, body)
+        written: CatalogVersion = _reader(CatalogVersion)(body)
         return written
     except (ValueError, KeyError, TypeError, InvalidArgument) as error:
         raise Corrupt(f"{name} is not a catalog: {error!r} in {data[:80]!r}") from error
@@ -104,49 +104,61 @@ def _default(field: Field[Any]) -> object:
 
 
 def _plain(value: Any) -> Any:
+    """What stands in JSON for a value that is none of its own. Raises TypeError."""
     if isinstance(value, datetime):
         return value.isoformat()
     if isinstance(value, (ColumnType, TableName)):
         return str(value)
-    if is_dataclass(value):
-        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
-    if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, tuple):
-        return [_plain(item) for item in value]
-    return value
+    if not is_dataclass(value):
+        raise TypeError(f"{value!r} has no form in the catalog")
+    members = ((each.name, getattr(value, each.name)) for each in fields(value))
+    return {name: {str(k): v for k, v in held.items()} if isinstance(held, dict) else held for name, held in members}
 
 
-def _value(kind: Any, value: Any) -> Any:
-    """The value that a field of this type had. Raises ValueError, TypeError, KeyError or InvalidArgument."""
+_Read = Callable[[Any], Any]
+
+
+@lru_cache(maxsize=256)  # a large catalog has many values of few types
+def _reader(kind: Any) -> _Read:
+    """Returns what makes of JSON a value of this type. That raises ValueError, TypeError, KeyError or InvalidArgument."""
     if kind in _PARSERS:
-        return _PARSERS[kind](value)
+        return _PARSERS[kind]
     origin, arguments = get_origin(kind), get_args(kind)
-    shape = _SHAPES.get(dict if is_dataclass(kind) else origin)
-    if shape is not None and type(value) is not shape:
-        raise ValueError(f"{value!r} is no {kind}")
     if isinstance(kind, type) and is_dataclass(kind):
-        hints = _hints(kind)
+        members = {name: _reader(hint) for name, hint in get_type_hints(kind).items()}
         # Unknown members are passed over: the format says when that would lose something.
-        return kind(**{name: _value(hints[name], item) for name, item in value.items() if name in hints})
+        return _shaped(
+            dict, kind, lambda value: kind(**{name: members[name](item) for name, item in value.items() if name in members})
+        )
     if origin is tuple:
-        return tuple(_value(arguments[0], item) for item in value)
+        item_of = _reader(arguments[0])
+        return _shaped(list, kind, lambda value: tuple(map(item_of, value)))
     if origin is dict:
-        return {_value(arguments[0], key): _value(arguments[1], item) for key, item in value.items()}
+        key_of, value_of = map(_reader, arguments)
+        return _shaped(dict, kind, lambda value: {key_of(key): value_of(item) for key, item in value.items()})
     if origin in (Union, types.UnionType):
-        return None if value is None else _value(type(value) if type(value) in arguments else arguments[0], value)
-    if value not in arguments if origin is Literal else type(value) is not kind:
-        raise ValueError(f"{value!r} is no {kind}")
-    return value
+        readers = {each: _reader(each) for each in arguments}
+        first = readers[arguments[0]]
+        return lambda value: None if value is None else readers.get(type(value), first)(value)
+
+    def read(value: Any) -> Any:
+        if value not in arguments if origin is Literal else type(value) is not kind:
+            raise ValueError(f"{value!r} is no {kind}")
+        return value
+
+    return read
 
 
-_SHAPES: dict[Any, type] = {dict: dict, tuple: list}
-_PARSERS: dict[Any, Any] = {datetime: datetime.fromisoformat, ColumnType: ColumnType.parse, TableName: TableName.parse}
+def _shaped(shape: type, kind: Any, read: _Read) -> _Read:
+    def checked(value: Any) -> Any:
+        if type(value) is not shape:
+            raise ValueError(f"{value!r} is no {kind}")
+        return read(value)
+
+    return checked
 
 
-@lru_cache(maxsize=64)
-def _hints(kind: type) -> dict[str, Any]:
-    return get_type_hints(kind)
+_PARSERS: dict[Any, _Read] = {datetime: datetime.fromisoformat, ColumnType: ColumnType.parse, TableName: TableName.parse}
 
 
 Change = Callable[[Catalog], Catalog]
