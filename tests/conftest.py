@@ -126,8 +126,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     marker = metafunc.definition.get_closest_marker("both_stores")
     if STORE == "disk" and marker is not None:
         (of_the_gate,) = marker.args or ("disk",)
-        one_at_night = metafunc.definition.get_closest_marker("slow") and not metafunc.definition.get_closest_marker("covering")
-        at_night = {"disk", "minio"} - {of_the_gate} if one_at_night else set()
+        alone = marker.args or metafunc.definition.get_closest_marker("slow")
+        at_night = (
+            {"disk", "minio"} - {of_the_gate} if alone and not metafunc.definition.get_closest_marker("covering") else set()
+        )
         stores = [pytest.param(name, marks=[pytest.mark.night] * (name in at_night)) for name in ("disk", "minio")]
         metafunc.parametrize("store", stores, indirect=True)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,8 +11,7 @@ from typing import Any
 from lakewarden.base.connection import Location
 from lakewarden.errors import StorageRefused, StorageUnavailable
 from lakewarden.storage.location import canonical
-from lakewarden.storage.meter import of_boto
-from lakewarden.storage.options import boto_options
+from lakewarden.storage.meter import boto_client
 
 
 @dataclass(frozen=True)
@@ -49,12 +47,11 @@ def _in_bucket(place: Location, work: BucketWork) -> str:
     if scheme != "s3":
         return work.elsewhere
     try:
-        import boto3  # an optional dependency
-        from botocore.exceptions import BotoCoreError, ClientError
+        from botocore.exceptions import BotoCoreError, ClientError  # of boto3, an optional dependency
     except ImportError:
         return work.without_boto3
     name, _, prefix = rest.partition("/")
-    client = of_boto(boto3.Session().client("s3", **boto_options(place, os.environ)))  # it keeps the credentials it found
+    client = boto_client(place)
     try:
         return work.run(Bucket(client, name, f"{prefix}/" if prefix else ""))
     except (BotoCoreError, ClientError) as error:
@@ -76,11 +73,10 @@ def odd_pages(place: Location, below: str, after: str, why: str) -> Iterator[lis
     if not place.uri.startswith("s3://"):
         raise StorageRefused(why)
     try:
-        import boto3  # an optional dependency
-        from botocore.exceptions import BotoCoreError, ClientError
+        from botocore.exceptions import BotoCoreError, ClientError  # of boto3, an optional dependency
     except ImportError:
         raise StorageRefused(f"{why}; boto3 lists it: install lakewarden[s3]") from None
-    client = of_boto(boto3.Session().client("s3", **boto_options(place, os.environ)))
+    client = boto_client(place)
     bucket = place.uri.partition("://")[2].partition("/")[0]
     # From where the other client stopped: what it had listed before is not listed again.
     pages = client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=below, StartAfter=after)

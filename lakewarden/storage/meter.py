@@ -7,16 +7,20 @@ are Spark's readers of large scopes and delta-rs. How often delta-rs opened a ta
 
 from __future__ import annotations
 
+import os
 import re
 import threading
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import cache
 from typing import Any, Literal, TypeVar
 
+from lakewarden.base.connection import Location
 from lakewarden.base.setting_sections import PricesSettings
 from lakewarden.base.threads import within
+from lakewarden.storage.options import boto_options
 
 Kind = Literal["GET", "HEAD", "LIST", "PUT", "CREATE", "DELETE", "OPEN"]
 
@@ -109,10 +113,27 @@ _OF_BOTO: Mapping[str, Kind] = {"GET": "GET", "HEAD": "HEAD", "POST": "DELETE", 
 """By what boto3 is used for: its one POST deletes many objects."""
 
 
-def of_boto(client: Any) -> Any:
-    """Returns boto3's client of S3, whose requests are counted from now on."""
+def boto_client(place: Location) -> Any:
+    """Returns boto3's client of S3 for the place, with the credentials that are found now. Its requests are counted.
+
+    Raises:
+        ImportError: boto3, which is optional, is not installed.
+    """
+    from botocore.session import Session
+
+    session = Session()  # it keeps the credentials it found
+    session.register_component("data_loader", _descriptions())
+    client = session.create_client("s3", **boto_options(place, os.environ))
     client.meta.events.register("before-send.s3", _sent)
     return client
+
+
+@cache
+def _descriptions() -> Any:
+    """Amazon's descriptions of its services, as files that take a tenth of a second to read: each client needs them."""
+    from botocore.session import Session
+
+    return Session().get_component("data_loader")
 
 
 def _sent(request: Any, **_: object) -> None:

@@ -16,7 +16,7 @@ from tests.log.simulation.search import first_failure, replayed
 from tests.log.simulation.seeds import ALL_FAULTS, FOUND_WITHIN, seeds_of
 from tests.log.simulation.world import Broken
 
-_SHARES, _OF_THE_GATE = 40, 10
+_SHARES, _OF_THE_GATE = 40, 4
 _SCHEDULES = int(os.environ.get("LAKEWARDEN_SCHEDULES", "200" if FAST else "4000")) // _SHARES
 """Of each share. As many in all as the planted fault wanted that was met last (seeds.json); `make torture` runs many more."""
 

@@ -42,7 +42,8 @@ from tests.fixtures.bucket import path_of
 from tests.fixtures.lakes import NOTES, Rows, check_manifest, eventual, hot_ids, make_notes, notes, scope_path, strong
 from tests.maintenance.steps import Died, dies, later
 
-pytestmark = pytest.mark.both_stores
+pytestmark = pytest.mark.both_stores("disk")
+"""In the gate those run on MinIO too that are marked so: they are about how a store keeps plans, commits and times."""
 
 _SMALL = Settings(compaction=CompactionSettings(min_eligible_segments=2))
 
@@ -156,6 +157,7 @@ def test_a_timestamp_is_resolved_when_it_is_planned(lake: Lakehouse, clock: Cloc
     assert 9 not in strong(lake.table(NOTES), "ann")
 
 
+@pytest.mark.both_stores
 def test_a_commit_replaced_by_another_of_the_same_number_is_seen(lake: Lakehouse) -> None:
     plan = lake.plan("restore", NOTES, user="ann", version=1)
     newest = path_of(f"{scope_path(lake, 'ann')}") / "_delta_log" / f"{2:020d}.json"
@@ -206,6 +208,7 @@ def _data_files(lake: Lakehouse, user: str) -> set[str]:
     return {path.name for path in scope_path(lake, user).glob("*.parquet")}
 
 
+@pytest.mark.both_stores
 def test_a_vacuum_deletes_the_planned_files_and_no_others(lake: Lakehouse) -> None:
     lake.compact(NOTES)
     lake.tag(NOTES, "first", user="ann", version=0)
@@ -295,6 +298,7 @@ def test_a_second_apply_reports_what_the_first_did(lake: Lakehouse) -> None:
     assert _versions(lake) == versions
 
 
+@pytest.mark.both_stores
 def test_a_plan_expires_by_the_clock_and_by_the_store(lake: Lakehouse, clock: Clock, store: str) -> None:
     plan = lake.plan("compact", NOTES)
     clock.ahead = timedelta(hours=25)
@@ -314,6 +318,7 @@ def _age(lake: Lakehouse, plan_id: str, by: timedelta) -> None:
     os.utime(str(path_of(lake.warehouse.uri) / "_lakewarden" / "plans" / plan_id / "000000"), (at, at))
 
 
+@pytest.mark.both_stores
 def test_a_vacuum_removes_old_plans(lake: Lakehouse, clock: Clock) -> None:
     old = lake.plan("compact", NOTES)
     clock.ahead = timedelta(hours=49)
@@ -323,6 +328,7 @@ def test_a_vacuum_removes_old_plans(lake: Lakehouse, clock: Clock) -> None:
         lake.apply(old)
 
 
+@pytest.mark.both_stores
 def test_two_applies_at_once_do_it_once(lake: Lakehouse, warehouse_uri: str) -> None:
     plan = lake.plan("compact", NOTES)
     before = _versions(lake)
@@ -385,6 +391,7 @@ def test_plans_of_many_parts_are_kept_whole(lake: Lakehouse, monkeypatch: pytest
     assert _outcomes(lake.apply(other)) == {odd: "done", "eve": "CONFLICT"}
 
 
+@pytest.mark.both_stores
 @pytest.mark.parametrize("stored", [1, 2])
 def test_a_plan_that_was_stored_in_part_cannot_be_applied(lake: Lakehouse, monkeypatch: pytest.MonkeyPatch, stored: int) -> None:
     """Of three parts: a head and two scopes."""
@@ -476,6 +483,7 @@ def test_a_shared_table_is_planned_as_one_scope(lake: Lakehouse) -> None:
 # Users
 
 
+@pytest.mark.both_stores
 def test_an_erased_user_is_in_no_plan(lake: Lakehouse) -> None:
     every, own = lake.plan("compact", NOTES), lake.plan("compact", NOTES, user="ann")
     lake.erase("ann")
@@ -596,6 +604,7 @@ def test_a_move_takes_later_rows_along_and_is_done_once(lake: Lakehouse, tmp_pat
     assert lake.plan("move", NOTES, to="cold").scopes == (), "it is there already"
 
 
+@pytest.mark.both_stores
 def test_a_move_that_died_is_continued_by_its_plan(lake: Lakehouse, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _cold(lake, tmp_path / "cold")
     plan = lake.plan("move", NOTES, to="cold")
@@ -623,6 +632,7 @@ def test_a_move_is_refused_where_the_table_or_the_storage_is_another(lake: Lakeh
     assert lake.table(NOTES).table.options.storage_id == "local"
 
 
+@pytest.mark.both_stores
 def test_an_export_is_planned_table_by_table_and_done_once(lake: Lakehouse, tmp_path: Path) -> None:
     _write(lake, "ann", {9: "pending"})
     plan = lake.plan("export", user="ann", to=str(tmp_path / "out"))

@@ -1,6 +1,6 @@
 """Races that force the collision, from several processes, on disk and on a real object store.
 
-`LAKEWARDEN_RACE` says how often each process commits; `make torture` takes 200, `make test` a sample.
+`LAKEWARDEN_RACE` says how often each process commits; `make torture` takes 200, `make test` a few, `make test-night` more.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from lakewarden.errors import Conflict
 from lakewarden.storage.location import join
 from lakewarden.storage.options import delta_options
 from tests.fixtures.children import exit_statuses
+from tests.fixtures.gate import often
 from tests.fixtures.lakes import NOTES, check_second_opinions, make_notes, notes
 
 _PROCESSES = 4
-_COMMITS = int(os.environ.get("LAKEWARDEN_RACE", "8"))
 _WHO = "shared"
 _FIRST = 80_000
 
-pytestmark = pytest.mark.both_stores("minio")
+pytestmark = [pytest.mark.both_stores("minio"), often("LAKEWARDEN_RACE", "commits", gate=3, night=16)]
 
 
 @dataclass(frozen=True)
@@ -62,10 +62,10 @@ def _ids(uri: str, version: int | None = None) -> list[int]:
     return sorted(id_ for id_ in rows.column("id").to_pylist() if id_ is not None)
 
 
-def _write_and_flush(uri: str, worker: int, acknowledged: Note) -> None:
+def _write_and_flush(uri: str, worker: int, commits: int, acknowledged: Note) -> None:
     with Lakehouse.open(uri) as lake:
         table = lake.table(NOTES)
-        for number in range(_COMMITS):
+        for number in range(commits):
             id_ = worker * 10_000 + number
             table.write(notes({id_: f"by {worker}"}), user=_WHO)
             acknowledged.add(id_)
@@ -75,23 +75,23 @@ def _write_and_flush(uri: str, worker: int, acknowledged: Note) -> None:
 
 @pytest.mark.slow
 def test_every_acknowledged_commit_to_one_scope_is_there_once(
-    warehouse_uri: str, tmp_path_factory: pytest.TempPathFactory
+    warehouse_uri: str, tmp_path_factory: pytest.TempPathFactory, commits: int
 ) -> None:
     with Lakehouse.open(warehouse_uri) as lake:
         make_notes(lake)
         told = Note(tmp_path_factory.mktemp("notes") / "acknowledged")
-        workers = [(_write_and_flush, warehouse_uri, worker, told) for worker in range(_PROCESSES)]
+        workers = [(_write_and_flush, warehouse_uri, worker, commits, told) for worker in range(_PROCESSES)]
         assert exit_statuses(workers, seconds=1800) == [0] * _PROCESSES
         lake.flush()
         expected = sorted(int(line) for line in told.read())
-        assert len(expected) == _PROCESSES * _COMMITS
+        assert len(expected) == _PROCESSES * commits
         assert _ids(_scope_uri(lake)) == expected
         assert check_second_opinions(lake)
 
 
-def _change_catalog(uri: str, worker: int, acknowledged: Note) -> None:
+def _change_catalog(uri: str, worker: int, commits: int, acknowledged: Note) -> None:
     with Lakehouse.open(uri) as lake:
-        for number in range(_COMMITS):
+        for number in range(commits):
             name = f"n{worker}_{number}"
             while True:
                 with suppress(Conflict):  # so busy a catalog may refuse a change, which then is not there
@@ -101,29 +101,31 @@ def _change_catalog(uri: str, worker: int, acknowledged: Note) -> None:
 
 
 @pytest.mark.slow
-def test_every_acknowledged_change_of_the_catalog_is_there(warehouse_uri: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_every_acknowledged_change_of_the_catalog_is_there(
+    warehouse_uri: str, tmp_path_factory: pytest.TempPathFactory, commits: int
+) -> None:
     with Lakehouse.open(warehouse_uri) as lake:
         told = Note(tmp_path_factory.mktemp("notes") / "acknowledged")
-        workers = [(_change_catalog, warehouse_uri, worker, told) for worker in range(_PROCESSES)]
+        workers = [(_change_catalog, warehouse_uri, worker, commits, told) for worker in range(_PROCESSES)]
         assert exit_statuses(workers, seconds=1800) == [0] * _PROCESSES
         catalog = lake.warehouse.catalog.read()
         assert sorted(catalog.namespaces) == sorted(told.read())
-        assert len(catalog.namespaces) == _PROCESSES * _COMMITS
-        assert catalog.version >= _PROCESSES * _COMMITS
+        assert len(catalog.namespaces) == _PROCESSES * commits
+        assert catalog.version >= _PROCESSES * commits
 
 
 # Everything against everything, and a stranger among them
 
 
-def _flush_on(uri: str, acknowledged: Note) -> None:
-    _write_and_flush(uri, 0, acknowledged)
+def _flush_on(uri: str, commits: int, acknowledged: Note) -> None:
+    _write_and_flush(uri, 0, commits, acknowledged)
 
 
-def _append_as_a_stranger(uri: str, acknowledged: Note) -> None:
+def _append_as_a_stranger(uri: str, commits: int, acknowledged: Note) -> None:
     """Plain delta-rs, which rebases its appends by itself."""
     with Lakehouse.open(uri) as lake:
         scope = _scope_uri(lake)
-    for number in range(_COMMITS):
+    for number in range(commits):
         id_ = 90_000 + number
         rows = pa.table({"id": [id_], "text": ["a stranger's"], "_seq": pa.array([None], pa.int64())})
         _append(scope, rows)
@@ -137,14 +139,14 @@ def _append(uri: str, rows: pa.Table) -> None:
             return
 
 
-def _maintain(uri: str, name: str) -> None:
+def _maintain(uri: str, commits: int, name: str) -> None:
     with Lakehouse.open(uri) as lake:
         work: dict[str, Callable[[], object]] = {
             "compact": lambda: lake.compact(NOTES, user=_WHO),
             "optimize": lambda: lake.optimize(NOTES, user=_WHO, zorder=["id"]),
             "restore": lambda: lake.restore(NOTES, user=_WHO, version=_earlier(lake), dry_run=False),
         }
-        for _ in range(_COMMITS):
+        for _ in range(commits):
             work[name]()
 
 
@@ -153,15 +155,17 @@ def _earlier(lake: Lakehouse) -> int:
 
 
 @pytest.mark.slow
-def test_operations_against_each_other_and_a_stranger(warehouse_uri: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_operations_against_each_other_and_a_stranger(
+    warehouse_uri: str, tmp_path_factory: pytest.TempPathFactory, commits: int
+) -> None:
     """The log itself is the witness: each version must follow from the one before it by what its commit says."""
     with Lakehouse.open(warehouse_uri) as lake:
         make_notes(lake).write(notes({_FIRST: "the first"}), user=_WHO)
         lake.flush()
         notes_at = tmp_path_factory.mktemp("notes")
         ours, strangers = Note(notes_at / "ours"), Note(notes_at / "strangers")
-        children = [(_flush_on, warehouse_uri, ours), (_append_as_a_stranger, warehouse_uri, strangers)]
-        maintainers = [(_maintain, warehouse_uri, name) for name in ("compact", "optimize", "restore")]
+        children = [(_flush_on, warehouse_uri, commits, ours), (_append_as_a_stranger, warehouse_uri, commits, strangers)]
+        maintainers = [(_maintain, warehouse_uri, commits, name) for name in ("compact", "optimize", "restore")]
         assert exit_statuses([*children, *maintainers], seconds=1800) == [0] * 5
         lake.flush()
         uri = _scope_uri(lake)

@@ -11,10 +11,9 @@ from typing import Any
 from lakewarden.base.connection import Location
 from lakewarden.errors import StorageUnavailable
 from lakewarden.storage.location import canonical, join, local_path
-from lakewarden.storage.meter import of_boto
+from lakewarden.storage.meter import boto_client
 from lakewarden.storage.objects import Missing
 from lakewarden.storage.open import open_store
-from lakewarden.storage.options import boto_options
 
 # A place as boto3 addresses it, for listings of old versions and uploads.
 
@@ -37,11 +36,8 @@ def s3_place(place: Location) -> S3Place | None:
     scheme, _, rest = canonical(place.uri).partition("://")
     if scheme != "s3":
         return None
-    import boto3
-
     bucket, _, prefix = rest.partition("/")
-    client = of_boto(boto3.Session().client("s3", **boto_options(place, os.environ)))
-    return S3Place(client, bucket, f"{prefix}/" if prefix else "")
+    return S3Place(boto_client(place), bucket, f"{prefix}/" if prefix else "")
 
 
 @dataclass(frozen=True)

@@ -312,6 +312,7 @@ def test_named_objects_are_taken_again_and_whatever_the_rule_says(lake: Lakehous
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("lake", ["here", pytest.param("tasks", marks=pytest.mark.spark)], indirect=True)
 def test_objects_elsewhere_are_taken_by_the_operator(lake: Lakehouse, tmp_path: Path) -> None:
     make(lake)
     (tmp_path / "else").mkdir()

@@ -133,9 +133,9 @@ def _check_past(lake: Lakehouse, *, shown: bool) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("each", [9, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("each", [4, pytest.param(1, marks=pytest.mark.night)])
 def test_readers_see_all_rows_or_none_wherever_an_erasure_stops(before: Path, tmp_path: Path, each: int) -> None:
-    """At each write, or at each ninth one."""
+    """At each fourth write, and at night at each."""
     whole = tmp_path / "whole"
     shutil.copytree(before, whole)
     count = _interrupted(whole, 0)

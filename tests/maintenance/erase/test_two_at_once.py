@@ -102,9 +102,9 @@ def _both(root: Path, at: int) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("each", [8, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("each", [5, pytest.param(1, marks=pytest.mark.night)])
 def test_an_id_stays_away_wherever_another_erasure_slept(before: Path, tmp_path: Path, each: int) -> None:
-    """Before each write of the state, or before each eighth one."""
+    """Before each fifth write of the state, and at night before each."""
     whole = tmp_path / "whole"
     shutil.copytree(before, whole)
     assert any("plans/" in hit for hit in _hits(whole, _ANN))

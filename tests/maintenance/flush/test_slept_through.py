@@ -13,7 +13,7 @@ from tests.fixtures.bucket import AnyPath, path_of
 from tests.fixtures.lakes import NOTES, eventual, make_notes, notes, strong
 from tests.fixtures.sleepers import sleeping_flush, sleeping_writer
 
-pytestmark = pytest.mark.both_stores
+pytestmark = [pytest.mark.both_stores, pytest.mark.covering(2)]
 
 _OPTIONS = {"COMPRESSION": "none"}
 _ENDS: dict[str, Callable[[Lakehouse], object]] = {
