@@ -90,7 +90,7 @@ test: setup $(MINIO) ## Run the tests of the gate: real MinIO, Spark, Dagster; P
 	LAKEWARDEN_MINIO=$(MINIO) $(call IN_MEMORY,$(ROOMY)) -n 3 --dist loadgroup -m "not night" $(if $(CI),--cpu $(CPU)) $(PYTEST_ARGS)
 
 test-night: setup $(MINIO) ## Run what the gate leaves out: whole products, long campaigns, second stores; or a part of it, as PART=3/7
-	LAKEWARDEN_MINIO=$(MINIO) $(call IN_MEMORY,$(ROOMY)) -n 3 --dist loadgroup -m night $(if $(PART),--part $(PART)) $(PYTEST_ARGS)
+	LAKEWARDEN_NIGHT=1 LAKEWARDEN_MINIO=$(MINIO) $(call IN_MEMORY,$(ROOMY)) -n 3 --dist loadgroup -m "night or campaign" $(if $(PART),--part $(PART)) $(PYTEST_ARGS)
 
 test-cpu: .venv/.setup ## Fail where a test that is not marked slow took over 2 s of CPU in the last run of CI, and does so again
 	HYPOTHESIS_PROFILE=fast $(VENV)/python -m tests.fixtures.cpu $(CPU)

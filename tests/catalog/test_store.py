@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -22,18 +21,19 @@ from lakewarden.storage.local import LocalObjects
 from lakewarden.storage.objects import AlreadyThere, ObjectStore
 from lakewarden.storage.open import open_store
 from tests.catalog.build import NOW, base_of, storage, table
+from tests.fixtures.children import exit_statuses
 from tests.fixtures.forwarding import ForwardingStore
 
 
 @pytest.fixture(params=["disk", "memory", pytest.param("minio", marks=pytest.mark.minio)])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> ObjectStore:
+def objects(request: pytest.FixtureRequest, tmp_path: Path) -> ObjectStore:
     if request.param == "minio":
         return open_store(Location(request.getfixturevalue("s3_warehouse_uri")))
     return open_store(Location(str(tmp_path) if request.param == "disk" else f"memory://{random_id()}"))
 
 
-def open_catalog(store: ObjectStore) -> CatalogStore:
-    return CatalogStore(store, lambda: NOW)
+def open_catalog(objects: ObjectStore) -> CatalogStore:
+    return CatalogStore(objects, lambda: NOW)
 
 
 def adding(name: str) -> Callable[[Catalog], Catalog]:
@@ -56,9 +56,9 @@ class Wrapped(ForwardingStore):
         after()
 
 
-def test_a_new_warehouse_has_the_first_catalog(store: ObjectStore) -> None:
-    assert open_catalog(store).read() == changes.first_catalog()
-    assert store.list("") == []
+def test_a_new_warehouse_has_the_first_catalog(objects: ObjectStore) -> None:
+    assert open_catalog(objects).read() == changes.first_catalog()
+    assert objects.list("") == []
 
 
 def test_a_catalog_that_is_gone_is_no_empty_one(tmp_path: Path) -> None:
@@ -73,91 +73,91 @@ def test_a_catalog_that_is_gone_is_no_empty_one(tmp_path: Path) -> None:
     assert not [*(tmp_path / "lake" / "_lakewarden").glob("catalog/*")]
 
 
-def test_a_change_is_read_by_everybody(store: ObjectStore) -> None:
-    changed = open_catalog(store).change(adding("chat"))
+def test_a_change_is_read_by_everybody(objects: ObjectStore) -> None:
+    changed = open_catalog(objects).change(adding("chat"))
     assert changed.version == 1
-    assert open_catalog(store).read() == changed
+    assert open_catalog(objects).read() == changed
     assert list(changed.namespaces) == ["chat"]
 
 
-def test_a_version_of_another_process_is_read(store: ObjectStore) -> None:
-    mine, other = open_catalog(store), open_catalog(store)
+def test_a_version_of_another_process_is_read(objects: ObjectStore) -> None:
+    mine, other = open_catalog(objects), open_catalog(objects)
     mine.change(adding("chat"))
     other.change(adding("mail"))
     assert list(mine.read().namespaces) == ["chat", "mail"]
 
 
-def test_a_catalog_that_has_vanished_is_not_an_empty_one(store: ObjectStore) -> None:
-    catalog = open_catalog(store)
+def test_a_catalog_that_has_vanished_is_not_an_empty_one(objects: ObjectStore) -> None:
+    catalog = open_catalog(objects)
     catalog.change(adding("chat"))
-    store.delete([stored.key for stored in store.list("")])
+    objects.delete([stored.key for stored in objects.list("")])
     for attempt in (catalog.read, lambda: catalog.change(adding("mail"))):
         with pytest.raises(StorageUnavailable, match="was there before"):
             attempt()
-    assert store.list("") == []
+    assert objects.list("") == []
 
 
-def test_a_change_that_changes_nothing_makes_no_version(store: ObjectStore) -> None:
-    catalog = open_catalog(store)
+def test_a_change_that_changes_nothing_makes_no_version(objects: ObjectStore) -> None:
+    catalog = open_catalog(objects)
     catalog.change(adding("chat"))
     assert catalog.change(lambda same: same).version == 1
 
 
-def test_a_change_that_raises_changes_nothing(store: ObjectStore) -> None:
-    catalog = open_catalog(store)
+def test_a_change_that_raises_changes_nothing(objects: ObjectStore) -> None:
+    catalog = open_catalog(objects)
     catalog.change(adding("chat"))
     with pytest.raises(AlreadyExists):
         catalog.change(adding("chat"))
     assert catalog.read().version == 1
 
 
-def test_names_sort_newest_first_and_old_versions_go(store: ObjectStore) -> None:
-    catalog = open_catalog(store)
+def test_names_sort_newest_first_and_old_versions_go(objects: ObjectStore) -> None:
+    catalog = open_catalog(objects)
     for number in range(70):
         catalog.change(adding(f"n{number}"))
-    keys = [stored.key for stored in store.list("catalog")]
+    keys = [stored.key for stored in objects.list("catalog")]
     assert keys[0] == "catalog/99999999999999999929.json"
     assert len(keys) <= 40
-    assert len(open_catalog(store).read().namespaces) == 70
+    assert len(open_catalog(objects).read().namespaces) == 70
 
 
-def test_whoever_loses_a_race_starts_over(store: ObjectStore) -> None:
-    wrapped = Wrapped(store)
-    wrapped.before = lambda: void(open_catalog(store).change(adding("first")))
+def test_whoever_loses_a_race_starts_over(objects: ObjectStore) -> None:
+    wrapped = Wrapped(objects)
+    wrapped.before = lambda: void(open_catalog(objects).change(adding("first")))
     assert list(open_catalog(wrapped).change(adding("second")).namespaces) == ["first", "second"]
 
 
-def test_whoever_is_overtaken_right_after_has_won_all_the_same(store: ObjectStore) -> None:
-    wrapped = Wrapped(store)
-    wrapped.after = lambda: void([open_catalog(store).change(adding(f"later{number}")) for number in range(40)])
+def test_whoever_is_overtaken_right_after_has_won_all_the_same(objects: ObjectStore) -> None:
+    wrapped = Wrapped(objects)
+    wrapped.after = lambda: void([open_catalog(objects).change(adding(f"later{number}")) for number in range(40)])
     changed = open_catalog(wrapped).change(adding("mine"))
     assert list(changed.namespaces) == ["mine"]
-    assert list(open_catalog(store).read().namespaces) == ["mine", *(f"later{number}" for number in range(40))]
+    assert list(open_catalog(objects).read().namespaces) == ["mine", *(f"later{number}" for number in range(40))]
 
 
-def test_a_pruned_number_that_is_free_again_does_not_count(store: ObjectStore) -> None:
-    wrapped = Wrapped(store)
-    wrapped.before = lambda: void([open_catalog(store).change(adding(f"later{number}")) for number in range(50)])
+def test_a_pruned_number_that_is_free_again_does_not_count(objects: ObjectStore) -> None:
+    wrapped = Wrapped(objects)
+    wrapped.before = lambda: void([open_catalog(objects).change(adding(f"later{number}")) for number in range(50)])
     changed = open_catalog(wrapped).change(adding("mine"))
     assert len(changed.namespaces) == 51
-    assert open_catalog(store).read() == changed
+    assert open_catalog(objects).read() == changed
 
 
-def test_after_too_many_versions_the_outcome_is_a_conflict(store: ObjectStore) -> None:
-    wrapped = Wrapped(store)
-    wrapped.before = lambda: void([open_catalog(store).change(adding(f"later{number}")) for number in range(90)])
+def test_after_too_many_versions_the_outcome_is_a_conflict(objects: ObjectStore) -> None:
+    wrapped = Wrapped(objects)
+    wrapped.before = lambda: void([open_catalog(objects).change(adding(f"later{number}")) for number in range(90)])
     with pytest.raises(Conflict, match="is not known"):
         open_catalog(wrapped).change(adding("mine"))
-    assert "mine" not in open_catalog(store).read().namespaces
+    assert "mine" not in open_catalog(objects).read().namespaces
 
 
-def test_a_change_returns_its_own_version_behind_a_pause(store: ObjectStore) -> None:
+def test_a_change_returns_its_own_version_behind_a_pause(objects: ObjectStore) -> None:
     """A process stops behind its creation, and another one takes its lease over meanwhile."""
-    wrapped = Wrapped(store)
-    wrapped.after = lambda: void(open_catalog(store).change(grant("chat.x", "another", 5.0, seen())))
+    wrapped = Wrapped(objects)
+    wrapped.after = lambda: void(open_catalog(objects).change(grant("chat.x", "another", 5.0, seen())))
 
     def seen() -> Lease:
-        return open_catalog(store).read().leases["chat.x"]
+        return open_catalog(objects).read().leases["chat.x"]
 
     mine = open_catalog(wrapped).change(grant("chat.x", "me", 5.0, None))
     assert (mine.version, mine.leases["chat.x"].owner) == (1, "me")
@@ -166,8 +166,8 @@ def test_a_change_returns_its_own_version_behind_a_pause(store: ObjectStore) -> 
         open_catalog(wrapped).change(under(mine.leases["chat.x"], adding("late")))
 
 
-def test_an_answer_that_was_lost_is_found_out(store: ObjectStore) -> None:
-    wrapped = Wrapped(store)
+def test_an_answer_that_was_lost_is_found_out(objects: ObjectStore) -> None:
+    wrapped = Wrapped(objects)
     wrapped.after = lambda: fail(StorageUnavailable("timed out"))
     assert list(open_catalog(wrapped).change(adding("mine")).namespaces) == ["mine"]
     wrapped.before = lambda: fail(StorageUnavailable("timed out"))
@@ -177,11 +177,11 @@ def test_an_answer_that_was_lost_is_found_out(store: ObjectStore) -> None:
     assert list(open_catalog(wrapped).change(adding("third")).namespaces) == ["mine", "third"]
 
 
-def test_endless_races_end_in_a_conflict(store: ObjectStore) -> None:
-    wrapped = Wrapped(store)
+def test_endless_races_end_in_a_conflict(objects: ObjectStore) -> None:
+    wrapped = Wrapped(objects)
 
     def overtake() -> None:
-        open_catalog(store).change(adding(f"n{random_id()}"))
+        open_catalog(objects).change(adding(f"n{random_id()}"))
         wrapped.before = overtake
 
     wrapped.before = overtake
@@ -189,17 +189,17 @@ def test_endless_races_end_in_a_conflict(store: ObjectStore) -> None:
         CatalogStore(wrapped, lambda: NOW, pause=lambda _: None).change(adding("mine"))
 
 
-def test_an_unreadable_version_is_corrupt(store: ObjectStore) -> None:
-    open_catalog(store).change(adding("chat"))
-    store.create("catalog/99999999999999999990.json", b"{")
+def test_an_unreadable_version_is_corrupt(objects: ObjectStore) -> None:
+    open_catalog(objects).change(adding("chat"))
+    objects.create("catalog/99999999999999999990.json", b"{")
     with pytest.raises(Corrupt, match=r"99999999999999999990\.json is not a catalog"):
-        open_catalog(store).read()
+        open_catalog(objects).read()
 
 
-def test_a_version_under_another_name_is_corrupt(store: ObjectStore) -> None:
-    store.create("catalog/99999999999999999990.json", encode(CatalogVersion(changes.first_catalog(), ("x",), NOW)))
+def test_a_version_under_another_name_is_corrupt(objects: ObjectStore) -> None:
+    objects.create("catalog/99999999999999999990.json", encode(CatalogVersion(changes.first_catalog(), ("x",), NOW)))
     with pytest.raises(Corrupt, match="not its name"):
-        open_catalog(store).read()
+        open_catalog(objects).read()
 
 
 def _change_many(root: str, process: int) -> None:
@@ -213,13 +213,7 @@ def _change_many(root: str, process: int) -> None:
 
 @pytest.mark.slow
 def test_four_processes_lose_no_change(tmp_path: Path) -> None:
-    context = multiprocessing.get_context("spawn")
-    processes = [context.Process(target=_change_many, args=(str(tmp_path), number)) for number in range(4)]
-    for process in processes:
-        process.start()
-    for process in processes:
-        process.join()
-    assert [process.exitcode for process in processes] == [0] * 4
+    assert exit_statuses([(_change_many, str(tmp_path), number) for number in range(4)]) == [0] * 4
     acknowledged = {stored.key for stored in LocalObjects(str(tmp_path / "acknowledged")).list("")}
     catalog = CatalogStore(LocalObjects(str(tmp_path)), lambda: NOW).read()
     assert len(acknowledged) == 200

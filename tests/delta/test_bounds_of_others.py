@@ -176,6 +176,7 @@ def _cases() -> Iterator[tuple[str, str]]:
 
 @pytest.mark.slow
 @pytest.mark.disk
+@pytest.mark.covering
 @pytest.mark.parametrize(("type_", "writer"), _cases())
 def test_each_row_is_found_replaced_and_deleted(tmp_path: Path, type_: str, writer: str) -> None:
     of = random.Random(f"{type_} {writer}")

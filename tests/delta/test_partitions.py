@@ -27,6 +27,7 @@ from lakewarden.delta.reading.keys import Keys
 from lakewarden.delta.reading.rows import read_rows
 from lakewarden.storage.steps import alone
 from tests.delta.scopes import Row, flush, hot, hot_of, opened, paths, rows_of, schema, table_of, target
+from tests.fixtures.examples import campaign
 
 KINDS = ["plain", "a/b", "k=v", "100%", "%2F", "a b", "zażółć", "😀", "'\"\\", "x" * 300, "日" * 100, "CON", "..", None]
 ODD = ["\x00", "a\x00\n\t\x7f", "x" * 200, "é" * 33, "+", "null", "\ufeff", "\u0301", " a ", "~", ".", "C:\\", "1.0", "nan"]
@@ -303,7 +304,7 @@ _BATCH = st.lists(_STEP, min_size=1, max_size=6) | st.sampled_from(["compact", "
 
 
 @pytest.mark.slow
-@settings(max_examples=settings().max_examples // 3)  # each is a dozen commits
+@campaign(settings().max_examples // 3, gate=11)  # each is a dozen commits
 @given(batches=st.lists(_BATCH, min_size=1, max_size=8))
 def test_flushes_that_move_rows_equal_a_dictionary(batches: list[list[tuple[int, tuple[str | None, int] | None]] | str]) -> None:
     model: dict[int, Row] = {}

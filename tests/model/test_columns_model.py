@@ -191,5 +191,5 @@ def _sorted(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: int(row["id"]))
 
 
-TestColumns = pytest.mark.slow(Columns.TestCase)  # tests/model/test_lakehouse_model.py is the quick one
-TestColumns.settings = settings(max_examples=examples(40), stateful_step_count=30)
+TestColumns = pytest.mark.slow(pytest.mark.campaign(Columns.TestCase))  # tests/model/test_lakehouse_model.py is the quick one
+TestColumns.settings = settings(max_examples=examples(40, gate=12), stateful_step_count=30)

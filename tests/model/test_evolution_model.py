@@ -189,5 +189,5 @@ class Evolution(RuleBasedStateMachine):
             assert sorted(eventual.to_pylist(), key=lambda row: int(row[self.key])) == expected
 
 
-TestEvolution = pytest.mark.slow(Evolution.TestCase)  # tests/model/test_lakehouse_model.py is the quick one
-TestEvolution.settings = settings(max_examples=examples(40), stateful_step_count=30)
+TestEvolution = pytest.mark.slow(pytest.mark.campaign(Evolution.TestCase))  # tests/model/test_lakehouse_model.py is the quick one
+TestEvolution.settings = settings(max_examples=examples(40, gate=12), stateful_step_count=30)

@@ -382,8 +382,8 @@ def _planned(reports: list[ScopeReport]) -> set[tuple[Scope, int | None]]:
 
 _TORTURE = settings.get_current_profile_name() == "torture"
 
-TestLakehouseModel = LakehouseMachine.TestCase
-_EXAMPLES = 300 if _TORTURE else examples(40) if STORE == "disk" else 5
+TestLakehouseModel = pytest.mark.campaign(LakehouseMachine.TestCase)
+_EXAMPLES = 300 if _TORTURE else examples(40, gate=15) if STORE == "disk" else 5
 TestLakehouseModel.settings = settings(max_examples=_EXAMPLES, stateful_step_count=40 if _TORTURE else 25)
 
 

@@ -12,10 +12,11 @@ import pytest
 from lakewarden import Lakehouse, Settings
 from lakewarden.base.setting_sections import SqlSettings
 from lakewarden.errors import LakewardenError
+from tests.fixtures.examples import examples
 from tests.sql.corpus import CORPUS, cases
 from tests.sql.mutate import mutated
 
-COUNT = int(os.environ.get("LAKEWARDEN_MUTATIONS", "2000"))  # of fewer, chance decides how many have a result
+COUNT = int(os.environ.get("LAKEWARDEN_MUTATIONS", examples(2000, gate=800)))  # of fewer, chance decides how many have a result
 SEED = int(os.environ.get("LAKEWARDEN_SEED", "20261121"))
 _SESSIONS = (("admin", "system"), ("ada", "user"), ("sam", "service"), ("nobody", "anonymous"))
 """None is the operator's: their queries run in workers."""
@@ -36,6 +37,7 @@ _CODES = {
 
 
 @pytest.mark.slow
+@pytest.mark.campaign
 def test_a_mutated_statement_ends_in_a_result_or_a_coded_error(warehouse_uri: str, tmp_path: Path) -> None:
     chance = random.Random(SEED)
     statements = _statements()

@@ -18,6 +18,7 @@ from lakewarden.errors import LakewardenError, Unsupported
 from lakewarden.sql.query_engine import in_process
 from lakewarden.sql.results import AffectedRows
 from lakewarden.sql.session import SqlSession
+from tests.fixtures.examples import campaign
 
 pytestmark = [pytest.mark.slow, pytest.mark.disk]
 
@@ -145,7 +146,7 @@ def _rows(lake: Lakehouse, name: str, kind: str) -> list[tuple[object, ...]]:
     return sorted(zip(*(column.to_pylist() for column in found.columns), strict=True), key=str)
 
 
-@settings(max_examples=1000 if settings().max_examples >= 1000 else max(settings().max_examples // 2, 5))
+@campaign(1000 if settings().max_examples >= 1000 else max(settings().max_examples // 2, 5), gate=15)
 @given(drawn=series())
 def test_generated_statements_do_the_same_in_parts(sides: _Sides, drawn: tuple[str, list[str]]) -> None:
     kind, texts = drawn

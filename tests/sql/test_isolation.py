@@ -22,7 +22,7 @@ from lakewarden.sql.query_engine.workers.engine import pool_of_process
 from lakewarden.tables.client.reader import TableReader
 from lakewarden.tables.freshness import Freshness
 from lakewarden.tables.strong_read import ReadSelection
-from tests.fixtures.examples import examples
+from tests.fixtures.examples import campaign
 from tests.sql.isolation.doors import DOORS, through
 from tests.sql.isolation.world import Leak, World
 
@@ -32,7 +32,7 @@ _ROLES = ("user", "user", "service", "dba", "system", "anonymous")
 _STEPS = st.lists(
     st.tuples(st.sampled_from(range(len(DOORS))), st.integers(0, 4), st.integers(0, 2**32)), min_size=15, max_size=40
 )
-_EXAMPLES = max(settings.get_profile(settings.get_current_profile_name()).max_examples // 12, examples(8))
+_EXAMPLES = max(settings.get_profile(settings.get_current_profile_name()).max_examples // 12, 8)
 _LIMITS = Settings(sql=SqlSettings(timeout_seconds=5, memory_bytes=256 << 20, result_bytes=16 << 20))
 
 
@@ -59,7 +59,7 @@ def _live(roles: Sequence[str], steps: Sequence[Step]) -> World:
 
 
 @pytest.mark.slow
-@settings(max_examples=_EXAMPLES, suppress_health_check=list(HealthCheck))
+@campaign(_EXAMPLES, gate=3, suppress_health_check=list(HealthCheck))
 @given(roles=st.lists(st.sampled_from(_ROLES), min_size=2, max_size=5), steps=_STEPS)
 def test_nobody_is_told_what_another_wrote(roles: list[str], steps: list[Step]) -> None:
     _live(roles, steps)

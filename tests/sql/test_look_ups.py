@@ -25,7 +25,7 @@ from lakewarden.sql.session import SqlSession
 from lakewarden.sql.statements.insert import Insert
 from lakewarden.sql.statements.query import Query
 from lakewarden.tables.freshness import Freshness
-from tests.fixtures.examples import examples
+from tests.fixtures.examples import campaign, examples
 
 _KEYS = {
     "SMALLINT": ("-32768", "0", "7", "32767"),
@@ -186,7 +186,7 @@ def _messages() -> Iterator[list[str]]:
 
 
 @pytest.mark.slow
-@settings(max_examples=examples(40))
+@campaign(40, gate=15)
 @given(
     kind=st.sampled_from(sorted(_KEYS)),
     shown=st.sampled_from(_SHOWN),

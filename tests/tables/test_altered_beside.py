@@ -56,6 +56,7 @@ def lake(warehouse_uri: str, request: pytest.FixtureRequest) -> Iterator[Lakehou
         yield lake
 
 
+@pytest.mark.covering(2)
 @pytest.mark.parametrize("read", READS.values(), ids=READS)
 @pytest.mark.parametrize("alter", ALTERS.values(), ids=ALTERS)
 @pytest.mark.parametrize("behind", [1, 2, pytest.param(3, marks=pytest.mark.night)])

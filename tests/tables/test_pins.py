@@ -6,7 +6,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakewarden import Lakehouse
@@ -22,7 +22,7 @@ from lakewarden.storage.open import open_store
 from lakewarden.storage.steps import alone
 from lakewarden.tables.pins import Pin
 from tests.fixtures.bucket import STORE, AnyPath, fresh_place
-from tests.fixtures.examples import examples
+from tests.fixtures.examples import campaign
 from tests.fixtures.lakes import NOTES, Rows, keys, make_notes, notes
 
 _SETTINGS = Settings(compaction=CompactionSettings(min_eligible_segments=2))
@@ -156,7 +156,7 @@ _STEPS = st.lists(
 
 
 @pytest.mark.slow
-@settings(max_examples=examples(30) if STORE == "disk" else 5)
+@campaign(30 if STORE == "disk" else 5, gate=10 if STORE == "disk" else 5)
 @given(_STEPS)
 def test_what_somebody_needs_stays(steps: list[Step]) -> None:
     with fresh_place() as place:

@@ -30,12 +30,13 @@ from lakewarden.storage.local import LocalObjects
 from lakewarden.storage.meter import metered
 from lakewarden.storage.objects import ObjectStore
 from lakewarden.storage.open import open_store
+from tests.fixtures.gate import in_the_gate
 
 PREFIX = "known/t"
 
 
 @pytest.fixture(params=["disk", "remote"])
-def store(tmp_path: Path, request: pytest.FixtureRequest) -> ObjectStore:
+def objects(tmp_path: Path, request: pytest.FixtureRequest) -> ObjectStore:
     return open_store(Location(str(tmp_path))) if request.param == "disk" else bucket()
 
 
@@ -47,15 +48,15 @@ def mark(name: object) -> str:
     return hashlib.sha256(str(name).encode()).hexdigest()[:32]
 
 
-def test_an_unknown_table_has_no_floor(store: ObjectStore) -> None:
-    floor = Floor(store, PREFIX)
+def test_an_unknown_table_has_no_floor(objects: ObjectStore) -> None:
+    floor = Floor(objects, PREFIX)
     assert floor.position() == NOTHING
     assert (floor.look().position, floor.look().known(mark("u"))) == (NOTHING, None)
 
 
-def test_what_was_added_is_known_to_others(store: ObjectStore) -> None:
-    Floor(store, PREFIX).add(7, {mark("u"): KnownState(3, 700, 10), mark("v"): KnownState(1, 600, 1, 500)}, {"cold": 6})
-    other = Floor(store, PREFIX)
+def test_what_was_added_is_known_to_others(objects: ObjectStore) -> None:
+    Floor(objects, PREFIX).add(7, {mark("u"): KnownState(3, 700, 10), mark("v"): KnownState(1, 600, 1, 500)}, {"cold": 6})
+    other = Floor(objects, PREFIX)
     assert other.position() == 7
     look = other.look()
     assert (look.position, dict(look.storages)) == (7, {"cold": 6})
@@ -77,9 +78,9 @@ def test_registered_scopes_without_a_note_are_found_each_once(blocks: list[list[
     assert registered.besides(known).hexadecimal() == [one.hex() for one in sorted(every.difference(noted))]
 
 
-def test_what_is_known_is_never_kept_behind_a_newer_listing(store: ObjectStore) -> None:
+def test_what_is_known_is_never_kept_behind_a_newer_listing(objects: ObjectStore) -> None:
     """Within the time of a look, too: a listing for whatever reason shows what others have added."""
-    floor, other, one = Floor(store, PREFIX), Floor(store, PREFIX), mark("u")
+    floor, other, one = Floor(objects, PREFIX), Floor(objects, PREFIX), mark("u")
     other.add(3, {one: KnownState(1, 2, 3)})
     assert floor.known([one], within=60)[one].version == 1
     other.add(7, {one: KnownState(2, 4, 3)})
@@ -215,19 +216,19 @@ def test_a_union_of_parts_is_what_each_scope_joins_to(parts: list[dict[str, Know
 
 
 @pytest.mark.slow
-def test_objects_stay_few_and_each_row_is_copied_seldom(store: ObjectStore) -> None:
-    floor, written, rows = Floor(store, PREFIX), 0, 300
-    at_hand = 0 if isinstance(store, LocalObjects) else 64 << 10
+def test_objects_stay_few_and_each_row_is_copied_seldom(objects: ObjectStore) -> None:
+    floor, written, rows = Floor(objects, PREFIX), 0, 300
+    at_hand = 0 if isinstance(objects, LocalObjects) else 64 << 10
     floor.look()
     for number in range(rows):
-        before = {stored.key for stored in store.list(PREFIX)}
+        before = {stored.key for stored in objects.list(PREFIX)}
         floor.add(number, {mark(number): KnownState(number, number, 1)})
-        (made,) = (stored for stored in store.list(PREFIX) if stored.key not in before)
-        written += len(Floor(store, PREFIX)._part(made.key).scopes) if made.size > at_hand + 4096 or not at_hand else 0
-    assert len(store.list(PREFIX)) <= 12 + (32 if at_hand else 0)
-    assert len(Floor(store, PREFIX).scan().heads) <= 12
+        (made,) = (stored for stored in objects.list(PREFIX) if stored.key not in before)
+        written += len(Floor(objects, PREFIX)._part(made.key).scopes) if made.size > at_hand + 4096 or not at_hand else 0
+    assert len(objects.list(PREFIX)) <= 12 + (32 if at_hand else 0)
+    assert len(Floor(objects, PREFIX).scan().heads) <= 12
     assert written <= rows * 10
-    look = Floor(store, PREFIX).look()
+    look = Floor(objects, PREFIX).look()
     assert look.position == rows - 1
     assert all(look.known(mark(number)) == KnownState(number, number, 1) for number in range(rows))
     assert len(look.all()) == rows
@@ -272,7 +273,7 @@ def test_each_of_many_processes_reads_one_object_of_a_copy_that_it_only_lists() 
     assert len(store.list(PREFIX)) <= 36
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", in_the_gate(range(40), *range(12)))
 def test_whatever_several_processes_read_and_add_no_note_is_lost(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Some sleep between a listing and what they add; bounds are low, so that all of them are met."""
     monkeypatch.setattr("lakewarden.catalog.state.floor._SPENT", 3)
@@ -301,8 +302,8 @@ def test_whatever_several_processes_read_and_add_no_note_is_lost(seed: int, monk
         assert not added or (look.position, dict(look.storages)) == (last, {"cold": last})
 
 
-def test_two_that_join_the_same_objects_do_no_harm(store: ObjectStore) -> None:
-    one, other = Floor(store, PREFIX), Floor(store, PREFIX)
+def test_two_that_join_the_same_objects_do_no_harm(objects: ObjectStore) -> None:
+    one, other = Floor(objects, PREFIX), Floor(objects, PREFIX)
     for number in range(3):
         one.add(number, {mark(number): KnownState(1, number, 1)})
     one.add(3, {mark("gone"): KnownState(1, 3, 1)})
@@ -310,53 +311,53 @@ def test_two_that_join_the_same_objects_do_no_harm(store: ObjectStore) -> None:
     one.look()
     one.add(4, {mark("gone"): KnownState(2, 4, 0, forgotten=True)})
     other.add(5, {mark("new"): KnownState(0, 5, 1)})
-    look = Floor(store, PREFIX).look()
+    look = Floor(objects, PREFIX).look()
     assert look.known(mark("gone")) == KnownState(2, 4, 0, forgotten=True), "a late copy of an older note does not bring it back"
     assert look.position == 5
     assert len(look.all()) == 5
 
 
-def test_a_look_may_be_as_old_as_is_said(store: ObjectStore) -> None:
-    floor = Floor(store, PREFIX)
+def test_a_look_may_be_as_old_as_is_said(objects: ObjectStore) -> None:
+    floor = Floor(objects, PREFIX)
     assert floor.look(60, lambda: 100.0).position == NOTHING
-    Floor(store, PREFIX).add(1, {})
+    Floor(objects, PREFIX).add(1, {})
     assert floor.look(60, lambda: 160.0).position == NOTHING
     assert floor.look(60, lambda: 160.1).position == 1
     floor.add(2, {mark("u"): KnownState(1, 2, 3)})
     assert floor.look(60, lambda: 161.0).known(mark("u")) == KnownState(1, 2, 3), "what it added itself it knows at once"
 
 
-def test_an_object_that_is_cut_off_is_corrupt(store: ObjectStore) -> None:
-    Floor(store, PREFIX).add(1, {mark("u"): KnownState(1, 2, 3)})
-    (stored,) = store.list(PREFIX)
-    store.put(stored.key, store.get(stored.key)[:40])
+def test_an_object_that_is_cut_off_is_corrupt(objects: ObjectStore) -> None:
+    Floor(objects, PREFIX).add(1, {mark("u"): KnownState(1, 2, 3)})
+    (stored,) = objects.list(PREFIX)
+    objects.put(stored.key, objects.get(stored.key)[:40])
     with pytest.raises(Corrupt, match="cannot be read"):
-        Floor(store, PREFIX).look()
+        Floor(objects, PREFIX).look()
 
 
-def test_what_can_be_read_beside_it_is_found_and_it_can_be_replaced(store: ObjectStore) -> None:
-    floor = Floor(store, PREFIX)
+def test_what_can_be_read_beside_it_is_found_and_it_can_be_replaced(objects: ObjectStore) -> None:
+    floor = Floor(objects, PREFIX)
     floor.add(1, {mark("u"): KnownState(1, 2, 3)}, {"cold": 1})
     floor.add(5, {mark("v"): KnownState(4, 5, 6)}, {"cold": 5})
-    (first, last) = store.list(PREFIX)
-    store.put(last.key, store.get(last.key)[:40])
-    other = Floor(store, PREFIX)
+    (first, last) = objects.list(PREFIX)
+    objects.put(last.key, objects.get(last.key)[:40])
+    other = Floor(objects, PREFIX)
     found = other.examine()
     assert (found.position, found.unreadable, found.storages) == (5, (last.key,), {"cold": 1})
     assert (found.known(mark("u")), found.known(mark("v"))) == (KnownState(1, 2, 3), None)
     other.mend(found.unreadable, KnownScopes.of({mark("v"): KnownState(4, 5, 6)}), {"cold": 5})
-    for look in (other.look(60), Floor(store, PREFIX).look()):
+    for look in (other.look(60), Floor(objects, PREFIX).look()):
         assert (look.position, look.storages) == (5, {"cold": 5})
         assert (look.known(mark("u")), look.known(mark("v"))) == (KnownState(1, 2, 3), KnownState(4, 5, 6))
-    assert first.key in [stored.key for stored in store.list(PREFIX)]
-    assert Floor(store, PREFIX).examine().unreadable == ()
+    assert first.key in [stored.key for stored in objects.list(PREFIX)]
+    assert Floor(objects, PREFIX).examine().unreadable == ()
 
 
-def test_a_removed_floor_is_none(store: ObjectStore) -> None:
-    floor = Floor(store, PREFIX)
+def test_a_removed_floor_is_none(objects: ObjectStore) -> None:
+    floor = Floor(objects, PREFIX)
     floor.add(1, {mark("u"): KnownState(1, 2, 3)})
     floor.remove()
-    assert store.list(PREFIX) == []
+    assert objects.list(PREFIX) == []
     assert floor.look().known(mark("u")) is None
 
 

@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakewarden import Column, Lakehouse
@@ -21,7 +21,7 @@ from lakewarden.base.scope import TableName
 from lakewarden.errors import Ended
 from lakewarden.tables.changes.feed import ChangeFeed
 from lakewarden.tables.client import TableClient
-from tests.fixtures.examples import examples
+from tests.fixtures.examples import campaign
 
 _USERS = ("ada", "bob")
 _Row = tuple[str | None, int]
@@ -164,7 +164,7 @@ class World:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["user", "shared", "all"])
-@settings(max_examples=examples(30))
+@campaign(30, gate=10)
 @given(steps=_STEPS)
 def test_a_reader_of_changes_has_the_rows(kind: str, steps: list[tuple[str, str, list[tuple[int, str]], int]]) -> None:
     with TemporaryDirectory() as place, Lakehouse.open(str(Path(place) / "warehouse")) as lake:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from pyspark.errors import PySparkException
 
@@ -24,7 +24,7 @@ from lakewarden.tables.direct.commit import DirectCommit
 from lakewarden.tables.direct.run import DirectRun
 from lakewarden.tables.rows.intake import RowParts
 from tests.fixtures.bucket import fresh_place
-from tests.fixtures.examples import examples
+from tests.fixtures.examples import campaign
 from tests.spark.source.writing import batch_writer, batches
 
 _COLUMNS = "id BIGINT {key}, a BIGINT, b BIGINT, t TEXT, r TEXT NOT NULL DEFAULT 'r', d TEXT DEFAULT 'd'"
@@ -201,7 +201,7 @@ def meeting() -> Iterator[Meeting]:
 @example("images", "NOT NULL", "spark", MOMENTS[1], False)
 @example("keyless", "NOT NULL, default", "spark", MOMENTS[1], True)
 @example("stream", "rename the key", "delete", MOMENTS[0], False)
-@settings(max_examples=examples(30), deadline=None)
+@campaign(30, gate=8)
 @given(
     st.sampled_from(sorted(KINDS)),
     st.sampled_from(sorted(ALTERS)),

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pyarrow as pa
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from lakewarden import Lakehouse
@@ -16,7 +16,7 @@ from lakewarden.sql.results import AffectedRows
 from lakewarden.tables.client import appending
 from lakewarden.tables.rows.intake import RowParts
 from tests.fixtures.bucket import fresh_place
-from tests.fixtures.examples import examples
+from tests.fixtures.examples import campaign
 
 TABLES = """
     CREATE NAMESPACE app;
@@ -88,7 +88,7 @@ def between() -> Iterator[Between]:
 @example(CHANGES[2], 1, 25, [(BETWEEN[1], 3, 10)], "app.mine", True)
 @example(PARTS, 5, 25, [(BETWEEN[0], 5, 10), (BETWEEN[1], 5, 10)], "app.ours", False)
 @example(PARTS, 5, 25, [(BETWEEN[0], 6, 10)], "app.mine", True)
-@settings(max_examples=examples(150), deadline=None)
+@campaign(150, gate=40)
 @given(st.sampled_from(CHANGES), _KEYS, _NUMBERS, Others, st.sampled_from(("app.ours", "app.mine")), st.booleans())
 def test_a_change_is_as_if_made_after_what_came_between(
     between: Between, change: str, key: int, n: int, others: list[tuple[str, int, int] | str], table: str, flushed: bool

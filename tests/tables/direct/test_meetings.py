@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from lakewarden import Lakehouse
 from lakewarden.base.faults import no_faults
+from tests.fixtures.examples import campaign
 from tests.tables.direct.crossings import (
     FLUSH,
     KEYED,
@@ -106,7 +107,7 @@ def actor() -> Iterator[Actor]:
     made.kill()
 
 
-@settings(max_examples=max(settings().max_examples // 2, 5))
+@campaign(max(settings().max_examples // 2, 5), gate=15)
 @given(meeting=meetings())
 def test_those_that_meet_come_one_after_the_other(warehouse: str, actor: Actor, meeting: Meeting) -> None:
     name = f"app.t{next(_numbers)}"

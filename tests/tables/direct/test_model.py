@@ -10,14 +10,14 @@ from tempfile import TemporaryDirectory
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakewarden import Column, Lakehouse
 from lakewarden.log.once import WriterBatch
 from lakewarden.tables.client import TableClient
 from lakewarden.tables.direct.value import Decide, Edit
-from tests.fixtures.examples import examples
+from tests.fixtures.examples import campaign
 
 pytestmark = [pytest.mark.slow, pytest.mark.disk]
 
@@ -139,7 +139,7 @@ def ordered(rows: Rows) -> Rows:
 
 
 @pytest.mark.parametrize("again", [False, True], ids=["once", "each twice"])
-@settings(max_examples=examples(15), deadline=None)
+@campaign(15, gate=6)
 @given(writes=_WRITES)
 def test_writes_do_what_they_do_to_a_list(again: bool, writes: list[Write]) -> None:
     with TemporaryDirectory() as place, Lakehouse.open(str(Path(place) / "w")) as lake:
