@@ -65,7 +65,7 @@ class WorkEngine:
         fan_out = self._here() if sum(item.bytes for item in items) < here else self._spread()
         return fan_out(work, items, lambda done: self.progress(done, total))
 
-    def watched(self, watch: Progress) -> WorkEngine:
+    def watched(self, watch: Callable[[int, int], object]) -> WorkEngine:
         """The same engine for one job: `watch` is called too, and stops the work when it raises."""
 
         def both(done: int, total: int) -> None:

@@ -60,18 +60,6 @@ def statement_specs() -> Iterator[StatementSpec]:
     return (spec for name in FAMILIES for spec in family(name).ROWS)
 
 
-def read_import(read: StatementReader) -> Statement:
-    what = read.one_of("TABLE", "DATABASE")
-    read.rest()
-    return UnsupportedStatement("IMPORT TABLE") if what == "TABLE" else Forbidden("IMPORT DATABASE")
-
-
-def read_backup(read: StatementReader) -> Statement:
-    read.expect("DATABASE")
-    read.rest()
-    return UnsupportedStatement("BACKUP DATABASE")
-
-
 def parse(text: str, bounds: TextBounds | None = None, params: Sequence[Value] | None = None) -> list[Statement]:
     """The statements of a text, separated by `;`.
 
@@ -167,13 +155,12 @@ def _any(read: StatementReader) -> Statement:
     for words, grammar in _grammars(read.keyword).items():
         if read.word(*words.split()):
             return grammar(read)
-    for word, around in _OTHERS.items():
-        if read.word(word):
-            return around(read)
+    if read.word("EXECUTE"):
+        return _execute(read)
     if verb := next((verb for verb in _VERBS if read.word(verb)), None):
         return _not_ours(read, verb)
     for refusals, refused in ((_FORBIDDEN, Forbidden), (_DECLINED, UnsupportedStatement)):
-        if found := next((word for word in refusals if read.word(word)), None):
+        if found := next((words for words in refusals if read.word(*words.split())), None):
             read.rest()
             return refused(found)
     if read.symbol(TokenType.L_PAREN):
@@ -214,17 +201,16 @@ def _execute(read: StatementReader) -> Statement:
     return ExecuteAs(user, found)
 
 
-_OTHERS: dict[str, Grammar] = {"EXECUTE": _execute, "IMPORT": read_import, "BACKUP": read_backup}
 _VERBS = ("CREATE", "ALTER", "DROP")
 _OBJECTS = ("TABLE", "NAMESPACE", "STORAGE", "USER", "VIEW")
 """What CREATE takes."""
 _FORBIDDEN = (
     *("SET", "COPY", "ATTACH", "DETACH", "PRAGMA", "RESET", "INSTALL", "LOAD", "CALL", "CHECKPOINT", "PREPARE", "DEALLOCATE"),
-    *("SUMMARIZE", "GRANT", "REVOKE", "CONNECT", "DISCONNECT", "FORCE"),
+    *("SUMMARIZE", "GRANT", "REVOKE", "CONNECT", "DISCONNECT", "FORCE", "IMPORT DATABASE"),
 )
 _DECLINED = (
     *("START", "PIVOT", "UNPIVOT"),
-    *("CONSUME", "ACK", "CLEAR", "CLUSTER"),
+    *("CONSUME", "ACK", "CLEAR", "CLUSTER", "BACKUP DATABASE", "IMPORT TABLE"),
 )
 _TOPICS = ("TOPIC", "VECTOR", "INDEX")
 _FUNCTIONS = ("FUNCTION", "MACRO", "SECRET", "SCHEMA", "DATABASE", "SEQUENCE", "TYPE", "TEMPORARY", "TEMP")

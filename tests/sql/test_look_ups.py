@@ -19,7 +19,7 @@ from lakewarden.sql.parse import parse
 from lakewarden.sql.queries.look_up_texts import _kept, _kept_texts
 from lakewarden.sql.queries.look_ups import exact_value
 from lakewarden.sql.query_engine.workers.engine import Workers
-from lakewarden.sql.query_engine.workers.messages import EngineRequest
+from lakewarden.sql.query_engine.workers.messages import EngineAct
 from lakewarden.sql.results import QueryStrategy, ResultRows
 from lakewarden.sql.session import SqlSession
 from lakewarden.sql.statements.insert import Insert
@@ -176,9 +176,9 @@ def _messages() -> Iterator[list[str]]:
     sent: list[str] = []
     call = Workers._call
 
-    def counted(self: Workers, request: EngineRequest, *rest: Any) -> Any:
-        sent.append(request.act)
-        return call(self, request, *rest)
+    def counted(self: Workers, act: EngineAct, *rest: Any) -> Any:
+        sent.append(act)
+        return call(self, act, *rest)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Workers, "_call", counted)

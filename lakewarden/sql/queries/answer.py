@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from lakewarden.catalog.model import Table
 from lakewarden.sql.context import Context
 from lakewarden.sql.relations import Relation
 from lakewarden.sql.results import QueryStrategy, ResultRows, ServedBy
 from lakewarden.tables.freshness import Freshness
+
+if TYPE_CHECKING:
+    from lakewarden.tables.partitions import Apart
 
 
 @dataclass(frozen=True)
@@ -60,14 +64,11 @@ def _is_large(context: Context, relations: Collection[Relation]) -> bool:
 class FederationFacts:
     """What the rules look at: what the query would read, and whether it decomposes."""
 
-    partitioned: bool
-    plain: bool
-    partitions: int
-    bytes: int
+    apart: Apart
     min_bytes: int
-    reason: str
+    reason: str = ""
     """Why it does not decompose; empty where it does."""
-    aggregate: bool
+    aggregate: bool = False
 
 
 @dataclass(frozen=True)
@@ -79,16 +80,16 @@ class FederationRule:
 
 
 FEDERATION_RULES: tuple[FederationRule, ...] = (
-    FederationRule(lambda it: not it.partitioned and it.bytes < it.min_bytes, QueryStrategy.UNARY_WAREHOUSE),
-    FederationRule(lambda it: not it.partitioned, QueryStrategy.FEDERATED_TO_SINGLE, "the table is not partitioned"),
+    FederationRule(lambda it: not it.apart.partitioned and it.apart.bytes < it.min_bytes, QueryStrategy.UNARY_WAREHOUSE),
+    FederationRule(lambda it: not it.apart.partitioned, QueryStrategy.FEDERATED_TO_SINGLE, "the table is not partitioned"),
     FederationRule(
-        lambda it: it.bytes < it.min_bytes,
+        lambda it: it.apart.bytes < it.min_bytes,
         QueryStrategy.FEDERATED_TO_SINGLE,
-        "it reads {it.bytes:,} bytes, fewer than {it.min_bytes:,} (federation.min_bytes)",
+        "it reads {it.apart.bytes:,} bytes, fewer than {it.min_bytes:,} (federation.min_bytes)",
     ),
-    FederationRule(lambda it: it.partitions < 2, QueryStrategy.FEDERATED_TO_SINGLE, "it reads one partition"),
+    FederationRule(lambda it: it.apart.partitions < 2, QueryStrategy.FEDERATED_TO_SINGLE, "it reads one partition"),
     FederationRule(
-        lambda it: not it.plain, QueryStrategy.FEDERATED_TO_SINGLE, "another writer left deletion vectors or column mapping"
+        lambda it: not it.apart.plain, QueryStrategy.FEDERATED_TO_SINGLE, "another writer left deletion vectors or column mapping"
     ),
     FederationRule(lambda it: bool(it.reason), QueryStrategy.FEDERATED_TO_SINGLE, "{it.reason}"),
     FederationRule(lambda it: it.aggregate, QueryStrategy.FEDERATED_AGGREGATE),

@@ -34,7 +34,7 @@ from lakewarden.sql.query_engine.engine import Limits, for_duck
 from lakewarden.sql.query_engine.in_process import engine_of_process
 from lakewarden.sql.results import QueryStrategy, ResultRows
 from lakewarden.storage.steps import in_one_step
-from lakewarden.tables.fanout import SizedWork
+from lakewarden.tables.fanout import SizedWork, done_and_failed, or_error
 from lakewarden.tables.partitions import Apart, read_apart
 
 _AT_ONCE = 2
@@ -76,9 +76,7 @@ class FederatedQuery:
 
     def _decide(self, apart: Apart) -> tuple[answer.AnswerPlan, ResultRows | None]:
         settings = self.context.warehouse.settings.federation
-        looked = FederationFacts(
-            apart.partitioned, apart.plain, apart.partitions, apart.bytes, settings.min_bytes, "", aggregate=False
-        )
+        looked = FederationFacts(apart, settings.min_bytes)
         found = decided(looked)
         if found.strategy is not QueryStrategy.FEDERATED_SCAN:
             return found, None
@@ -135,14 +133,16 @@ class FederatedQuery:
         if context.services.trusts(context.principal) and len(groups) >= settings.federation.in_process_below:
             one = msgspec.structs.replace(settings.sql, threads=1)
             task = PartTask(texts.partial, self.name, self.table.schema, self.pushdown.bounds, one, limits)
-            work = partial(in_one_step, task)
+            work = partial(in_one_step, partial(or_error, task))
             # the watch is called while the job runs, and ends it
-            engine = context.services.operator().engine.watched(lambda _done, _total: _check_left(until, limits))
-            found = engine.run_large(work, [SizedWork(group, group.bytes) for group in groups], 0)
-            return _bounded(map(_or_raise, found), limits)
+            engine = context.services.operator().engine.watched(lambda _done, _total: _left(until, limits))
+            done, failed = done_and_failed(engine.run_large(work, [SizedWork(group, group.bytes) for group in groups], 0))
+            if failed is not None:
+                raise failed
+            return _bounded(done, limits)
 
         def part(group: FileGroup) -> ResultRows:
-            _check_left(until, limits)  # what is still to be read is not read
+            _left(until, limits)  # what is still to be read is not read
             rows = _rows(group, self.table.schema, self.pushdown.bounds)
             return context.engine.run(texts.partial, {self.name: rows}, replace(limits, seconds=_left(until, limits)))
 
@@ -164,13 +164,9 @@ class PartTask:
     settings: SqlSettings
     limits: Limits
 
-    def __call__(self, group: FileGroup) -> ResultRows | LakewardenError:
-        """Errors are values: a task of Spark cannot raise them."""
-        try:
-            rows = _rows(group, self.schema, self.bounds)
-            return engine_of_process(self.settings).run(self.sql, {self.name: rows}, self.limits)
-        except LakewardenError as error:
-            return error
+    def __call__(self, group: FileGroup) -> ResultRows:
+        rows = _rows(group, self.schema, self.bounds)
+        return engine_of_process(self.settings).run(self.sql, {self.name: rows}, self.limits)
 
 
 def _rows(group: FileGroup, schema: TableSchema, bounds: Sequence[Bound]) -> pa.Table:
@@ -199,13 +195,3 @@ def _left(until: float, limits: Limits) -> float:
     if left <= 0:
         raise Unsupported(f"the query takes more than {limits.seconds:g} seconds (sql.timeout_seconds)")
     return left
-
-
-def _check_left(until: float, limits: Limits) -> None:
-    _left(until, limits)
-
-
-def _or_raise(part: ResultRows | LakewardenError) -> ResultRows:
-    if isinstance(part, LakewardenError):
-        raise part
-    return part

@@ -8,6 +8,7 @@ from typing import Literal
 
 from lakewarden.base.scope import TableName
 from lakewarden.catalog.access import TableOf
+from lakewarden.catalog.changes.engines import namespace_of
 from lakewarden.catalog.model import Table
 from lakewarden.catalog.state.job import Job
 from lakewarden.catalog.state.job_log import AlreadyActive
@@ -115,9 +116,8 @@ def _qualified(read: StatementReader, operation: str) -> Ref:
 
 
 def read_kill(read: StatementReader) -> Statement:
-    if read.one_of("JOB", "LIVE QUERY") == "JOB":
-        return KillJob(_job_id(read))
-    return KillLiveQuery(_job_id(read))
+    kind = KillJob if read.one_of("JOB", "LIVE QUERY") == "JOB" else KillLiveQuery
+    return kind(_job_id(read))
 
 
 def _job_id(read: StatementReader) -> str:
@@ -138,6 +138,8 @@ def read_export(read: StatementReader) -> Statement:
     return UnsupportedStatement("EXPORT TABLE") if what == "TABLE" else Forbidden("EXPORT DATABASE")
 
 
+_DONE = {True: "done", False: "queued"}
+"""By whether the session waits."""
 _ACTIVE = "skipped: already queued or running"
 _NOTHING = {"flush": "no pending writes", "compact": "no small files to fold"}
 
@@ -157,8 +159,7 @@ def _in_namespace(context: Context, statement: StorageJob) -> list[Table]:
         raise InvalidArgument(
             f"STORAGE {statement.operation.upper()} ALL: name a namespace, as in ALL IN NAMESPACE chat, or USE one first"
         )
-    if namespace not in context.catalog.namespaces:
-        raise NotFound(f"there is no namespace {namespace!r}")
+    namespace_of(context.catalog, namespace)
     tables = [table for table in cold_tables(context.catalog) if table.name.namespace == namespace]
     if statement.operation == "compact" and not tables:
         raise NotFound(f"namespace {namespace!r} has no USER or SHARED table to compact")
@@ -185,11 +186,7 @@ def _started(context: Context, statement: StorageJob, tables: Sequence[Table]) -
     if context.wait:
         _check_done(context, ids, runner)
     what = f"{operation} of {', '.join(map(str, jobs))}"
-    return StartedJobs(f"{what} {_state(context)}. Job ID: {', '.join(ids)}", ids, statement.table is None)
-
-
-def _state(context: Context) -> str:
-    return "done" if context.wait else "queued"
+    return StartedJobs(f"{what} {_DONE[context.wait]}. Job ID: {', '.join(ids)}", ids, statement.table is None)
 
 
 def _idle(context: Context, statement: StorageJob, table: Table) -> bool:
@@ -237,7 +234,7 @@ def _one_started(context: Context, request: Request, what: Callable[[Job], str])
         runner = Runner(context.services.operator())
         runner.run_waiting([job.job_id])
         _check_done(context, [job.job_id], runner)
-    return StartedJobs(f"{what(job)} {_state(context)}. Job ID: {job.job_id}", (job.job_id,))
+    return StartedJobs(f"{what(job)} {_DONE[context.wait]}. Job ID: {job.job_id}", (job.job_id,))
 
 
 def _check_done(context: Context, ids: Sequence[str], runner: Runner) -> None:

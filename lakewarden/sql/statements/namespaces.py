@@ -77,17 +77,6 @@ class ShowEngines(ListStatement):
     """Lists the engines of all namespaces."""
 
 
-def read_create_namespace(read: StatementReader) -> Statement:
-    missing = if_not_exists(read)
-    return CreateNamespace(read.namespace(), missing)
-
-
-def read_drop_namespace(read: StatementReader) -> Statement:
-    there = if_exists(read)
-    name = read.namespace()
-    return DropNamespace(name, there, read.word("CASCADE"))
-
-
 def read_alter_namespace(read: StatementReader) -> Statement:
     name = read.namespace()
     read.expect("SET", "DESCRIPTION")
@@ -98,15 +87,6 @@ def read_use(read: StatementReader) -> Statement:
     """Reads what follows USE."""
     read.word("NAMESPACE")
     return UseNamespace(read.namespace())
-
-
-def read_enable_engine(read: StatementReader) -> Statement:
-    name = read.namespace()
-    return EnableEngine(name, read.text("the settings") if read.word("SETTINGS") else None)
-
-
-def read_disable_engine(read: StatementReader) -> Statement:
-    return DisableEngine(read.namespace())
 
 
 def create_namespace(context: Context, statement: CreateNamespace) -> StatementDone:
@@ -201,11 +181,6 @@ def read_replaced_view(read: StatementReader) -> Statement:
     return read_create_view(read, or_replace=True)
 
 
-def read_drop_view(read: StatementReader) -> Statement:
-    there = if_exists(read)
-    return DropView(read.ref("a view"), there)
-
-
 def create_view(context: Context, statement: CreateView) -> StatementDone:
     name = context.named(statement.view)
     if statement.if_not_exists and name in context.catalog.views:
@@ -276,15 +251,16 @@ ROWS = registered(
     ),
 )
 
+# The parts of a call are read in its order.
 GRAMMARS: Mapping[str, Grammar] = {
-    "CREATE NAMESPACE": read_create_namespace,
+    "CREATE NAMESPACE": lambda read: CreateNamespace(if_not_exists=if_not_exists(read), name=read.namespace()),
     "ALTER NAMESPACE": read_alter_namespace,
-    "DROP NAMESPACE": read_drop_namespace,
+    "DROP NAMESPACE": lambda read: DropNamespace(if_exists=if_exists(read), name=read.namespace(), cascade=read.word("CASCADE")),
     "USE": read_use,
     "SET NAMESPACE": read_use,
-    "ENABLE ENGINE": read_enable_engine,
-    "DISABLE ENGINE": read_disable_engine,
+    "ENABLE ENGINE": lambda read: EnableEngine(read.namespace(), read.text("the settings") if read.word("SETTINGS") else None),
+    "DISABLE ENGINE": lambda read: DisableEngine(read.namespace()),
     "CREATE VIEW": read_create_view,
     "CREATE OR REPLACE": read_replaced_view,
-    "DROP VIEW": read_drop_view,
+    "DROP VIEW": lambda read: DropView(if_exists=if_exists(read), view=read.ref("a view")),
 }

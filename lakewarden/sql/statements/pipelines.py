@@ -21,6 +21,7 @@ from lakewarden.sql.ref import Pairs, Ref
 from lakewarden.sql.results import ResultRows, Row, StatementDone, listing
 from lakewarden.sql.rights import Ask, CreationRight, InWarehouse, Made, OwnRight
 from lakewarden.sql.statement import AuditEntrySpec, Grammar, ListStatement, Statement, StatementSpec, TableCreation, registered
+from lakewarden.sql.statements.clauses import if_exists, options_of
 from lakewarden.sql.system_listings import FLAG, MOMENT, WHOLE, name_row, texts
 
 
@@ -85,11 +86,6 @@ def read_alter_rule(read: StatementReader) -> Statement:
     return AlterRule(rule, tuple(changes))
 
 
-def read_drop_pipeline(read: StatementReader) -> Statement:
-    there = read.word("IF", "EXISTS")
-    return DropPipeline(read.name_or_text("a pipeline"), there)
-
-
 def _settings(read: StatementReader) -> Pairs:
     return tuple(read.listed(partial(_setting, read), none=True))
 
@@ -136,7 +132,7 @@ def create_from_template(context: Context, statement: CreateFromTemplate) -> Sta
     name = context.named(statement.table)
     if statement.if_not_exists and (name in context.catalog.tables or name in context.catalog.blanks):
         return StatementDone(f"table {name} already exists")
-    pipeline = make_pipeline(context.warehouse, name, statement.template, _each_once(statement.options))
+    pipeline = make_pipeline(context.warehouse, name, statement.template, options_of(statement.options))
     place = source_uri(context.warehouse, pipeline)
     return StatementDone(f"table {name} created; its schema comes with the first object of {place} (lakewarden ingest {name})")
 
@@ -149,7 +145,7 @@ def drop_pipeline(context: Context, statement: DropPipeline) -> StatementDone:
 
 
 def alter_rule(context: Context, statement: AlterRule) -> StatementDone:
-    edit_rule(context.warehouse, statement.rule, _each_once(statement.changes))
+    edit_rule(context.warehouse, statement.rule, options_of(statement.changes))
     return StatementDone(f"rule {statement.rule} altered")
 
 
@@ -186,15 +182,6 @@ def show_pipelines(context: Context, statement: ShowPipelines) -> ResultRows:
         for one in pipelines_in(context.catalog, statement.namespace)
     ]
     return listing(columns, rows)
-
-
-def _each_once(pairs: Pairs) -> dict[str, str]:
-    made: dict[str, str] = {}
-    for key, value in pairs:
-        if key.upper() in made:
-            raise InvalidArgument(f"option {key} is given twice")
-        made[key.upper()] = value
-    return made
 
 
 def _asks_of_pipeline(context: Context, statement: AlterRule | DropPipeline, _: Made) -> Iterator[Ask]:
@@ -248,4 +235,7 @@ ROWS = registered(
     ),
 )
 
-GRAMMARS: Mapping[str, Grammar] = {"ALTER RULE": read_alter_rule, "DROP PIPELINE": read_drop_pipeline}
+GRAMMARS: Mapping[str, Grammar] = {
+    "ALTER RULE": read_alter_rule,
+    "DROP PIPELINE": lambda read: DropPipeline(if_exists=if_exists(read), pipeline=read.name_or_text("a pipeline")),
+}

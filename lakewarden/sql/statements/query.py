@@ -70,10 +70,6 @@ def read_query(read: StatementReader) -> Statement:
     return Query.of(read.query())
 
 
-def read_explain(read: StatementReader) -> Statement:
-    return Explain(read.query())
-
-
 def query(context: Context, statement: Query) -> ResultRows:
     look_up = bound_look_up(context, statement.look_up)
     rows = None if look_up is None else look_up.rows()
@@ -110,4 +106,4 @@ ROWS = registered(
     StatementSpec("EXPLAIN SELECT …", "shows how a query would run", READS, explain),
 )
 
-GRAMMARS: Mapping[str, Grammar] = {**dict.fromkeys(QUERIES_BEGIN, read_query), "EXPLAIN": read_explain}
+GRAMMARS: Mapping[str, Grammar] = {**dict.fromkeys(QUERIES_BEGIN, read_query), "EXPLAIN": lambda read: Explain(read.query())}

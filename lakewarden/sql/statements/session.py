@@ -133,10 +133,6 @@ def read_rollback(read: StatementReader) -> Statement:
     return Rollback(read.name("a savepoint"))
 
 
-def read_savepoint(read: StatementReader) -> Statement:
-    return Savepoint(read.name("a savepoint"))
-
-
 def read_release(read: StatementReader) -> Statement:
     read.word("SAVEPOINT")
     return ReleaseSavepoint(read.name("a savepoint"))
@@ -235,7 +231,7 @@ GRAMMARS: Mapping[str, Grammar] = {
     "END": read_commit,
     "ROLLBACK": read_rollback,
     "ABORT": read_rollback,
-    "SAVEPOINT": read_savepoint,
+    "SAVEPOINT": lambda read: Savepoint(read.name("a savepoint")),
     "RELEASE": read_release,
     "SET FRESHNESS": read_set_freshness,
     "SET COMMIT_METADATA": read_set_metadata,

@@ -11,12 +11,12 @@ from sqlglot.tokenizer_core import TokenType
 
 from lakewarden.base.scope import Scope, TableName
 from lakewarden.catalog.access import can, may
+from lakewarden.catalog.changes.engines import namespace_of
 from lakewarden.catalog.model import Table
 from lakewarden.catalog.report import ScopeState
 from lakewarden.catalog.state.floor_entries import NO_TABLE
-from lakewarden.catalog.state.job import Job
 from lakewarden.delta.scope import open_scope
-from lakewarden.errors import NotFound, StorageRefused, StorageUnavailable
+from lakewarden.errors import StorageRefused, StorageUnavailable
 from lakewarden.maintenance.export.procedure import own_place
 from lakewarden.maintenance.open_table import open_table
 from lakewarden.sql.context import Context
@@ -113,6 +113,7 @@ def read_describe(read: StatementReader) -> Statement:
 
 
 _EXPORTS = 20
+_OVER = ("completed", "skipped")
 _PRIVATE = ("credentials", "config_json")
 """The columns of a storage that only some roles see."""
 
@@ -137,16 +138,11 @@ def _exports(context: Context) -> ResultRows:
     """The last exports that the session's user requested in SQL; the operator chose the paths of the others."""
     columns = texts("job_id", "status") | {"created_at": MOMENT} | texts("message", "download_url")
     mine = [
-        job
+        asdict(job) | {"download_url": own_place(context.warehouse, job.job_id) if job.status in _OVER else None}
         for job in context.services.operator().jobs.newest(None)
-        if job.job_type == "export" and job.parameters.get("user") == context.principal.user
+        if job.job_type == "export" and job.parameters.get("user") == context.principal.user and job.idempotency_key
     ]
-    return listing(columns, [_export_row(context, job) for job in mine if job.idempotency_key][:_EXPORTS])
-
-
-def _export_row(context: Context, job: Job) -> Row:
-    over = job.status in ("completed", "skipped")
-    return asdict(job) | {"download_url": own_place(context.warehouse, job.job_id) if over else None}
+    return listing(columns, mine[:_EXPORTS])
 
 
 def _manifest(context: Context) -> ResultRows:
@@ -190,8 +186,8 @@ def _state(context: Context, table: Table) -> ScopeState | None:
 
 def show_tables(context: Context, statement: ShowTables) -> ResultRows:
     wanted = statement.namespace or context.namespace
-    if wanted is not None and wanted not in context.catalog.namespaces:
-        raise NotFound(f"there is no namespace {wanted!r}")
+    if wanted is not None:
+        namespace_of(context.catalog, wanted)
     found = LISTINGS["tables"]
     return listing(found.columns, [row for row in found.rows(context) if wanted in (None, row["namespace_id"])])
 

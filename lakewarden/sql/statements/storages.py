@@ -101,11 +101,6 @@ def read_alter_storage(read: StatementReader) -> Statement:
             return AlterStorage(storage_id, StorageChange(endpoint=config.endpoint, path_style=config.path_style, **fields))
 
 
-def read_drop_storage(read: StatementReader) -> Statement:
-    there = if_exists(read)
-    return DropStorage(read.name_or_text("a storage"), there)
-
-
 def create_storage(context: Context, statement: CreateStorage) -> StatementDone:
     if statement.id in context.catalog.storages:
         raise AlreadyExists(f"storage {statement.id!r} already exists")
@@ -234,6 +229,6 @@ ROWS = registered(
 GRAMMARS: Mapping[str, Grammar] = {
     "CREATE STORAGE": read_create_storage,
     "ALTER STORAGE": read_alter_storage,
-    "DROP STORAGE": read_drop_storage,
+    "DROP STORAGE": lambda read: DropStorage(if_exists=if_exists(read), id=read.name_or_text("a storage")),
     "ALTER WAREHOUSE": read_alter_warehouse,
 }

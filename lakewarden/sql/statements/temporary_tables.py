@@ -57,11 +57,6 @@ def read_create_temporary_table(read: StatementReader, prefix: str | None) -> St
     return CreateTemporaryTable(found.table, found)
 
 
-def read_drop_temporary_table(read: StatementReader) -> Statement:
-    there = if_exists(read)
-    return DropTemporaryTable(read.ref(), there)
-
-
 def create_temporary_table(context: Context, statement: CreateTemporaryTable) -> StatementDone:
     """Raises:
     AlreadyExists: the session has a temporary table of this name.
@@ -135,5 +130,8 @@ GRAMMARS: Mapping[str, Grammar] = {
         for word in _WORDS
         for kind, prefix in (("", None), ("DYNAMIC ", DYNAMIC))
     },
-    **{f"DROP {word} TABLE": read_drop_temporary_table for word in _WORDS},
+    **dict.fromkeys(
+        (f"DROP {word} TABLE" for word in _WORDS),
+        lambda read: DropTemporaryTable(if_exists=if_exists(read), table=read.ref()),
+    ),
 }

@@ -121,18 +121,15 @@ def read_apply(read: StatementReader) -> Statement:
 def planned(context: Context, request: Request) -> ResultRows:
     """A row for each scope: what would be done, or why nothing would."""
     columns = texts("user", "outcome") | {"version": WHOLE} | texts("reason", "plan_id")
-    return listing(columns, [_row(report) for report in context.services.operator().preview(request).reports])
-
-
-def _row(report: ScopeReport) -> Row:
-    fault = None if report.fault is None else f"{report.fault.code}: {report.fault.message}"
-    return {
-        "user": report.scope.user,
-        "outcome": report.outcome,
-        "version": report.version,
-        "reason": fault or report.reason,
-        "plan_id": report.plan_id,
-    }
+    return listing(
+        columns,
+        [
+            vars(report)
+            | {"user": report.scope.user}
+            | ({} if report.fault is None else {"reason": f"{report.fault.code}: {report.fault.message}"})
+            for report in context.services.operator().preview(request).reports
+        ],
+    )
 
 
 def applied(context: Context, statement: ApplyPlan) -> list[ScopeReport]:
@@ -261,4 +258,9 @@ ROWS = registered(
     ),
 )
 
-GRAMMARS: Mapping[str, Grammar] = {"OPTIMIZE": read_optimize, "VACUUM": read_vacuum, "RESTORE": read_restore, "APPLY": read_apply}
+GRAMMARS: Mapping[str, Grammar] = {
+    "OPTIMIZE": read_optimize,
+    "VACUUM": read_vacuum,
+    "RESTORE": read_restore,
+    "APPLY": read_apply,
+}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, cast, get_args
 
 from lakewarden.catalog.access import parse_role
 from lakewarden.catalog.changes.users import UserChange
@@ -54,14 +54,6 @@ class DropUser(Statement):
 
 _Field = Literal["password", "role", "email", "storage_mode", "storage_id"]
 
-_FIELDS: dict[str, _Field] = {
-    "PASSWORD": "password",
-    "ROLE": "role",
-    "EMAIL": "email",
-    "STORAGE_MODE": "storage_mode",
-    "STORAGE_ID": "storage_id",
-}
-
 
 def read_create_user(read: StatementReader) -> Statement:
     name = read.name_or_text("a user")
@@ -71,7 +63,7 @@ def read_create_user(read: StatementReader) -> Statement:
         case "PASSWORD":
             auth, secret = "password", read.text("the password")
         case "OAUTH":
-            auth, secret = "oauth", _read_identity(read)
+            auth, secret = "oauth", read.text("the identity as JSON") if read.at_text else ""
         case _:
             auth, secret = "internal", ""
     read.expect("ROLE")
@@ -92,21 +84,11 @@ def _read_value(read: StatementReader, key: str) -> str:
 def read_alter_user(read: StatementReader) -> Statement:
     name = read.name_or_text("a user")
     read.expect("SET")
-    key = read.one_of(*_FIELDS)
+    key = read.one_of(*(field.upper() for field in get_args(_Field)))
     if key == "STORAGE_ID" and read.word("NULL"):
         return AlterUser(name, "storage_id", None)
     value = read.text("the password") if key == "PASSWORD" else _read_value(read, key)
-    return AlterUser(name, _FIELDS[key], value)
-
-
-def read_drop_user(read: StatementReader) -> Statement:
-    there = if_exists(read)
-    return DropUser(read.name_or_text("a user"), there)
-
-
-def _read_identity(read: StatementReader) -> str:
-    """Reads the identity; it is optional."""
-    return read.text("the identity as JSON") if read.at_text else ""
+    return AlterUser(name, cast("_Field", key.lower()), value)
 
 
 def create_user(context: Context, statement: CreateUser) -> StatementDone:
@@ -193,4 +175,8 @@ ROWS = registered(
     ),
 )
 
-GRAMMARS: Mapping[str, Grammar] = {"CREATE USER": read_create_user, "ALTER USER": read_alter_user, "DROP USER": read_drop_user}
+GRAMMARS: Mapping[str, Grammar] = {
+    "CREATE USER": read_create_user,
+    "ALTER USER": read_alter_user,
+    "DROP USER": lambda read: DropUser(if_exists=if_exists(read), name=read.name_or_text("a user")),
+}

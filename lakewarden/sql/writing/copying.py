@@ -84,11 +84,8 @@ class Copying:
             for group in apart.packs(settings.federation.part_bytes)
         ]
         sized = [SizedWork(task, task.group.bytes) for task in tasks]
-        engine = self.context.services.operator().engine
-        written = all_written(
-            lambda work, items: engine.run_large(work, items, 0), target, copy_rows, sized, lambda written: written
-        )
-        return shuffled(lambda work, items: engine.run_large(work, items, 0), target, written)
+        in_tasks = self.context.services.operator().in_tasks
+        return shuffled(in_tasks, target, all_written(in_tasks, target, copy_rows, sized, lambda written: written))
 
 
 @dataclass(frozen=True)
@@ -124,8 +121,10 @@ def copying_of(context: Context, query: exp.Query) -> Copying | None:
         return None
     ((relation, pushdown),) = prepared.pushdowns.items()
     table = None if context.temporary_table(relation.table) else context.readable.get(relation.table)
-    if not isinstance(table, Table) or table.type != "SHARED" or _is_pending(context, table):
+    if not isinstance(table, Table) or table.type != "SHARED":
         return None
+    if table.schema.keyed and context.warehouse.log(table).view(("",)).pending_of(("",)):
+        return None  # rows in the log may replace or hide rows of its files
     client = open_table(context.warehouse, table)
     large = context.warehouse.settings.flush.large_scope_bytes
     nothing = read_apart(
@@ -138,11 +137,6 @@ def copying_of(context: Context, query: exp.Query) -> Copying | None:
         return None
     shape = context.engine.run(prepared.sql, {str(relation): for_duck(nothing, table.schema)}, context.limits)
     return Copying(context, table, str(relation), prepared.sql, pushdown, shape)
-
-
-def _is_pending(context: Context, table: Table) -> bool:
-    """Whether rows in the log may replace or hide rows of its files."""
-    return table.schema.keyed and bool(context.warehouse.log(table).view(("",)).pending_of(("",)))
 
 
 def _row_by_row(query: exp.Query) -> bool:
@@ -160,8 +154,6 @@ def copy_rows(task: CopyTask) -> Steps[TaskOutput | LakewardenError]:
 
 def _rows(task: CopyTask) -> Generator[pa.Table, None, None]:
     found = task.part(task.group)
-    if isinstance(found, LakewardenError):
-        raise found
     given = fitted_rows(task.columns, found.types, found.table)
     too_many = "the query makes several rows of one, in a way that tasks cannot number; write it with LIMIT"
     yield TaskNumbers(task.target, task.first_seq, task.most, too_many).numbered(task.intake.completed(given, None))

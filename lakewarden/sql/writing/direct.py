@@ -22,10 +22,8 @@ from lakewarden.sql.query_engine.engine import Limits, QueryEngine, for_duck
 from lakewarden.sql.query_engine.in_process import engine_of_process
 from lakewarden.sql.results import AffectedRows, ResultRows
 from lakewarden.sql.writing.target import Assignment, Reviser, WriteTarget
-from lakewarden.storage.steps import Steps
 from lakewarden.tables.direct.revise import Spread
 from lakewarden.tables.direct.value import DirectResult, Edit, Given, Within
-from lakewarden.tables.fanout import SizedWork
 from lakewarden.tables.predicate import STEADY, as_rows
 from lakewarden.tables.rows.columns import single
 from lakewarden.tables.rows.intake import RowParts, Rows
@@ -208,10 +206,8 @@ def _spread(context: Context, decide: UpdateFile | DeleteFile) -> Spread | None:
     one = msgspec.structs.replace(warehouse.settings.sql, threads=1)
     there = replace(decide, engine=partial(engine_of_process, one))
 
-    def run(work: Callable[[T], Steps[R]], items: Sequence[SizedWork[T]]) -> list[R]:
-        return services.operator().engine.run_large(work, items, 0)
-
-    return Spread(run, decide, warehouse.settings.flush.large_scope_bytes, there, warehouse.clock(), warehouse.clock)
+    clock, large = warehouse.clock, warehouse.settings.flush.large_scope_bytes
+    return Spread(lambda work, items: services.operator().in_tasks(work, items), decide, large, there, clock(), clock)
 
 
 def _affected(target: WriteTarget, result: DirectResult, rows: int) -> AffectedRows:

@@ -121,8 +121,7 @@ def rows_of_values(context: Context, values: exp.Values, columns: Sequence[Schem
     """
     cells = [*map(cells_of, values.expressions)]
     for row in cells:
-        if len(row) != len(columns):
-            raise other_number(len(row), map(attrgetter("name"), columns))
+        _check_as_many(row, columns)
     found = [[_plain(cell, column) for cell, column in zip(row, columns, strict=True)] for row in cells]
     places = [(y, x) for y, row in enumerate(found) for x, value in enumerate(row) if value is _COMPUTED or type(value) is _Own]
     if places and not any(value is _COMPUTED for row in found for value in row):
@@ -221,7 +220,7 @@ def incoming(context: Context, statement: RowSource, schema: TableSchema, limits
     return found.each(partial(fitted_rows, columns, found.types))
 
 
-def _check_as_many(found: Sequence[str], columns: Sequence[SchemaColumn]) -> None:
+def _check_as_many(found: Sequence[object], columns: Sequence[SchemaColumn]) -> None:
     if len(found) != len(columns):
         raise other_number(len(found), map(attrgetter("name"), columns))
 

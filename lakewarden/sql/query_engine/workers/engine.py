@@ -9,7 +9,6 @@ from dataclasses import replace
 from functools import partial
 from hashlib import sha256
 from time import monotonic
-from typing import Literal
 
 import pyarrow as pa
 
@@ -21,7 +20,7 @@ from lakewarden.errors import BadSyntax, InvalidArgument, LakewardenError, Permi
 from lakewarden.sql.query_engine.engine import Limits, Spool
 from lakewarden.sql.query_engine.failures import too_long
 from lakewarden.sql.query_engine.workers import messages
-from lakewarden.sql.query_engine.workers.messages import End, EngineRequest, QueryBounds, overall
+from lakewarden.sql.query_engine.workers.messages import End, EngineAct, EngineRequest, QueryBounds, overall
 from lakewarden.sql.results import ResultRows
 
 # One worker process, as the process that started it sees it.
@@ -134,23 +133,23 @@ class Workers:
     def check(self, sql: str, limits: Limits) -> None:
         digest = sha256(encoded(sql)).digest()
         if digest not in self._passed:
-            self._call(_request("check", sql, limits), {}, limits)
+            self._call("check", sql, {}, limits)
             if len(self._passed) >= _REMEMBERED:
                 self._passed.clear()
             self._passed.add(digest)
 
     def run(self, sql: str, relations: Mapping[str, pa.Table], limits: Limits) -> ResultRows:
         rows: list[pa.Table] = []
-        end = self._call(_request("run", sql, limits), relations, limits, rows.append)
+        end = self._call("run", sql, relations, limits, rows.append)
         return ResultRows(pa.concat_tables(rows), end.types)
 
     def spool(self, sql: str, relations: Mapping[str, pa.Table], limits: Limits) -> tuple[Spool, tuple[str, ...]]:
         found = Spool(limits.result_bytes)
-        end = self._call(_request("run", sql, replace(limits, result_bytes=limits.spooled_bytes)), relations, limits, found.add)
+        end = self._call("run", sql, relations, replace(limits, result_bytes=limits.spooled_bytes), found.add)
         return found, end.types
 
     def explain(self, sql: str, relations: Mapping[str, pa.Table], limits: Limits) -> str:
-        return self._call(_request("explain", sql, limits), relations, limits).plan
+        return self._call("explain", sql, relations, limits).plan
 
     def close(self) -> None:
         """Ends the workers, unless another warehouse of this process uses them."""
@@ -158,14 +157,12 @@ class Workers:
 
     def _call(
         self,
-        request: EngineRequest,
+        act: EngineAct,
+        sql: str,
         relations: Mapping[str, pa.Table],
         limits: Limits,
         take: Callable[[pa.Table], None] = no_rows,
     ) -> End:
+        request = EngineRequest(act, encoded(sql), limits.seconds, limits.result_bytes)
         with self._pool.worker(limits.seconds, limits.cancellation) as worker:
             return worker.call(request, relations, limits, take)
-
-
-def _request(act: Literal["check", "run", "explain"], sql: str, limits: Limits) -> EngineRequest:
-    return EngineRequest(act, encoded(sql), limits.seconds, limits.result_bytes)

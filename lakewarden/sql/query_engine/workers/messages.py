@@ -32,11 +32,15 @@ class PlacedRelation:
     size: int
 
 
+EngineAct = Literal["check", "run", "explain"]
+"""What a call of `QueryEngine` does with its text."""
+
+
 @dataclass(frozen=True)
 class EngineRequest:
     """A call of `QueryEngine`. `sql` is bytes because a text may hold half of a surrogate pair."""
 
-    act: Literal["check", "run", "explain"]
+    act: EngineAct
     sql: bytes
     seconds: float
     result_bytes: int
