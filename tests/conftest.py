@@ -11,9 +11,11 @@ import decimal
 import gc
 import os
 from collections.abc import Generator, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import argon2
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -176,6 +178,15 @@ def query_workers() -> Iterator[None]:
     release = pool.hold()
     yield
     release()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def slow_hasher() -> Iterator[type[argon2.PasswordHasher]]:
+    """What hashes passwords elsewhere. Here the same algorithm has the least work: a login took a fifth of a second of CPU."""
+    hasher = argon2.PasswordHasher
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(argon2, "PasswordHasher", partial(hasher, time_cost=1, memory_cost=8, parallelism=1))
+        yield hasher
 
 
 @pytest.fixture(scope="session")

@@ -52,11 +52,15 @@ def test_a_warehouse_without_flights_has_no_summary_of_them(load: Load, tmp_path
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("named", [["-w", "workspace.yaml"], ["-f", "orchestration/definitions.py", "-d", "."]])
-def test_dagsters_command_loads_it(nyc: str, tmp_path: Path, named: list[str]) -> None:
+@pytest.mark.parametrize(
+    ("named", "here"), [(["-w", str(ROOT / "workspace.yaml")], False), (["-f", "orchestration/definitions.py", "-d", "."], True)]
+)
+def test_dagsters_command_loads_it(nyc: str, tmp_path: Path, named: list[str], here: bool) -> None:
     own = {"LAKEWARDEN_WAREHOUSE": nyc, "DAGSTER_HOME": str(tmp_path)}
     command = [str(Path(sys.executable).with_name("dagster")), "definitions", "validate", *named]
-    done = subprocess.run(command, cwd=ROOT, env={**os.environ, **own}, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, cwd=ROOT if here else tmp_path, env={**os.environ, **own}, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "Validation successful" in done.stdout + done.stderr
 

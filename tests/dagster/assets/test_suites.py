@@ -346,16 +346,28 @@ def test_each_kind_is_evaluated_over_each_type_with_nulls_and_without_rows(kinds
     assert unexpected == {"i": 1, "big": 2, "f": 1, "d": 1, "day": 1, "ts": 1}, "a NULL violates no bounds"
 
 
-ON_SPARK = {"big", "d", "ts"}
-"""The columns over which Spark is asked for each kind: a job for each is a second."""
+ON_SPARK = ("big", "d", "ts")
+"""The columns over which Spark is asked for each kind at night: a job for each is a second."""
+
+
+def _of_kinds(columns_in_turn: bool) -> list[dict[str, object]]:
+    """Each kind over each of those columns that it takes, or over one of them, in turn."""
+    kinds: dict[str, list[dict[str, object]]] = {}
+    for one in _kinds():
+        assert isinstance(one["kwargs"], dict)
+        if (column := one["kwargs"].get("column")) is None:
+            kinds.setdefault(str(one), []).append(one)
+        elif column in ON_SPARK:
+            kinds.setdefault(str(one["type"]), []).append(one)
+    return [each for turn, ones in enumerate(kinds.values()) for each in ([ones[turn % len(ones)]] if columns_in_turn else ones)]
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("in_turn", [True, pytest.param(False, marks=pytest.mark.night)])
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # pyspark leaves its sockets to the collector
-def test_large_scopes_are_evaluated_by_spark_as_small_ones_by_pandas(kinds: str, spark: SparkSession) -> None:
+def test_large_scopes_are_evaluated_by_spark_as_small_ones_by_pandas(kinds: str, spark: SparkSession, in_turn: bool) -> None:
     assert spark is not None
-    columns = [one["kwargs"].get("column", "big") for one in _kinds() if isinstance(one["kwargs"], dict)]
-    expectations = [one for one, column in zip(_kinds(), columns, strict=True) if column in ON_SPARK]
+    expectations = _of_kinds(in_turn)
     users = ("mixed", "empty")  # a scope without a file is never large
     here, there = verdicts(kinds, expectations, 1 << 30, users), verdicts(kinds, expectations, 0, users)
     names = [f"{one['type']} {one['kwargs']}" for one in expectations]

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import dagster as dg
@@ -220,12 +217,3 @@ def _tick(defs: dg.Definitions, name: str, instance: dg.DagsterInstance) -> list
     repository = defs.get_repository_def()
     with dg.build_sensor_context(instance=instance, resources=repository.get_top_level_resources(), definitions=defs) as context:
         return list(repository.get_sensor_def(name).evaluate_tick(context).run_requests or [])
-
-
-@pytest.mark.slow
-def test_dagster_itself_finds_it_by_the_workspace(chat: str, tmp_path: Path) -> None:
-    root = Path(__file__).parents[3]
-    command = [str(Path(sys.executable).with_name("dagster")), "definitions", "validate", "-w", str(root / "workspace.yaml")]
-    environment = {**os.environ, "LAKEWARDEN_WAREHOUSE": chat, "DAGSTER_HOME": str(tmp_path)}
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr[-3_000:]

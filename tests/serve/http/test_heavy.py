@@ -24,7 +24,7 @@ _MEMORY, _RESULT, _BODY = 64 << 20, 4 << 20, 12 << 20
 _OVERSHOOT = 96 << 20
 """What the server may take beyond a result and the largest body: their copies as JSON, text and tree, and threads' stacks."""
 _OTHERS = 16
-_BETWEEN_SECONDS = 0.05
+_BETWEEN_SECONDS = 0.5
 """Between two look-ups of one of them: without, they would take the processor that the heavy ones are to take."""
 
 _NAMED = (

@@ -23,13 +23,14 @@ def lake(tmp_path: Path) -> Iterator[Lakehouse]:
         yield opened
 
 
-def test_no_session_sees_what_another_user_wrote(lake: Lakehouse) -> None:
-    count = examples(120)
+@pytest.mark.parametrize("http", [40, pytest.param(120, marks=pytest.mark.night)])
+def test_no_session_sees_what_another_user_wrote(lake: Lakehouse, http: int) -> None:
+    count = examples(http)
     world = live(lake, Sessions(http=count, postgres=count // 2, web_socket=count // 2))
     assert world.answers > count / 5, "the search looks at something"
 
 
-@pytest.mark.parametrize("by", [Sessions(40, 0, 0), Sessions(0, 40, 0), Sessions(0, 0, 20)])
+@pytest.mark.parametrize("by", [Sessions(20, 0, 0), Sessions(0, 20, 0), Sessions(0, 0, 10)])
 def test_a_leak_that_is_planted_is_found(by: Sessions, lake: Lakehouse, monkeypatch: pytest.MonkeyPatch) -> None:
     def first(context: Context, table: Table) -> str | None:
         return min(context.warehouse.registry.users(table.id), default=context.principal.user)

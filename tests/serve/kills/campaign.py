@@ -36,7 +36,7 @@ TABLES = (
 )
 _CLIENTS = 8
 _WORKERS = 2
-_FLUSH_EVERY = 3.0
+_FLUSH_EVERY = 1.0
 _LOOK_EVERY = 0.1
 _BRISK = {"LAKEWARDEN_SERVE__HEARTBEAT_SECONDS": "1"}
 """A heartbeat is the first that is heard of an empty table by WebSocket."""

@@ -25,12 +25,12 @@ import pytest
 from lakewarden import Lakehouse
 from lakewarden.serve.tokens import operator_token
 from lakewarden.sql.results import ResultRows
+from tests.fixtures.gate import kills
 from tests.fixtures.patience import PATIENCE
 from tests.fixtures.servers import free_port
 
 pytestmark = [pytest.mark.slow, pytest.mark.disk]
 
-_KILLS = int(os.environ.get("LAKEWARDEN_BLOCKS", "2"))
 _CLIENTS = 2
 _ROWS = 3
 """Of a block, each by a statement of its own."""
@@ -40,7 +40,8 @@ _ROWS = 3
 def _server(place: str, port: int) -> Iterator[subprocess.Popen[bytes]]:
     program = str(Path(sys.executable).parent / "lakewarden")
     words = [program, "serve", "--warehouse", place, "--port", str(free_port()), "--pg-port", str(port)]
-    with subprocess.Popen(words, stderr=subprocess.DEVNULL) as process:
+    environment = {**os.environ, "LAKEWARDEN_SQL__WORKERS": "1"}
+    with subprocess.Popen(words, env=environment, stderr=subprocess.DEVNULL) as process:
         try:
             deadline = time.monotonic() + PATIENCE
             while subprocess.run(["pg_isready", "-q", "-h", "127.0.0.1", "-p", str(port)], check=False).returncode:
@@ -68,13 +69,14 @@ def _commits(port: int, token: str, numbers: Iterator[int], acknowledged: list[i
         return
 
 
-def test_a_killed_server_leaves_whole_blocks(tmp_path: Path) -> None:
+@kills("LAKEWARDEN_BLOCKS", gate=1, night=4)
+def test_a_killed_server_leaves_whole_blocks(tmp_path: Path, kills: int) -> None:
     place, port, rng = str(tmp_path / "w"), free_port(), Random(7)
     with Lakehouse.open(place) as lake:
         lake.sql("CREATE NAMESPACE app; CREATE SHARED TABLE app.t (id BIGINT PRIMARY KEY, block BIGINT)")
         token = operator_token(lake.warehouse, "root", "system", timedelta(hours=6))
     numbers, acknowledged, rolled_back = count(), list[int](), list[int]()
-    for _ in range(_KILLS):
+    for _ in range(kills):
         with _server(place, port) as process:
             given = (port, token, numbers, acknowledged, rolled_back)
             clients = [threading.Thread(target=_commits, args=given) for _ in range(_CLIENTS)]
@@ -92,5 +94,5 @@ def test_a_killed_server_leaves_whole_blocks(tmp_path: Path) -> None:
         assert rows.keys() >= set(acknowledged)
         assert not rows.keys() & set(rolled_back)
         assert acknowledged
-        assert len(rows) <= len(acknowledged) + _KILLS * _CLIENTS
+        assert len(rows) <= len(acknowledged) + kills * _CLIENTS
         assert not [finding for finding in lake.check() if not finding.passed]
