@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -87,3 +88,52 @@ class ComputeLock:
 
 COMPUTING = ComputeLock()
 """Of this process. Requests to a store let go of it (`storage.remote`)."""
+
+
+class QueuedTurns:
+    """Turns by name, in the order in which they were asked for. Safe for threads.
+
+    A lock of Python's goes to whoever runs when it is free, most often the thread that had it: of 64 clients, one would wait
+    for several times the turns of the others.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._queues: dict[str, deque[tuple[int, threading.Lock]]] = {}
+        """By name, the threads that wait behind the one that has the turn, which is there once for each time that it entered."""
+
+    @contextmanager
+    def of(self, name: str) -> Iterator[None]:
+        """Waits for the turn, and has it for the block. It may be entered again by the thread that has it."""
+        own = threading.get_ident(), threading.Lock()
+        try:
+            if self._waits(name, own):
+                own[1].acquire()
+            yield
+        finally:
+            self._leave(name, own)
+
+    def _waits(self, name: str, own: tuple[int, threading.Lock]) -> bool:
+        """Queues up; whether another thread has the turn. It releases the lock of the next one when it leaves."""
+        with self._lock:
+            queue = self._queues.setdefault(name, deque())
+            if queue and queue[0][0] != own[0]:
+                own[1].acquire()
+                queue.append(own)
+                return True
+            # In front: the turn is free, or the thread has it already.
+            queue.appendleft(own)
+            return False
+
+    def _leave(self, name: str, own: tuple[int, threading.Lock]) -> None:
+        with self._lock:
+            queue = self._queues.get(name, deque())
+            if own not in queue:
+                return  # interrupted before it stood there
+            had_it = queue[0] is own  # else it was interrupted while it waited
+            queue.remove(own)
+            if not queue:
+                del self._queues[name]
+            # A thread that entered twice still has the turn after it left once.
+            elif had_it and queue[0][0] != own[0]:
+                queue[0][1].release()

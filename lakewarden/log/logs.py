@@ -8,13 +8,10 @@ from datetime import datetime
 from weakref import WeakValueDictionary
 
 from lakewarden.base.recent import Recent
-from lakewarden.log.log_reader import LogReader
 from lakewarden.log.objects.cache import HeaderCache
 from lakewarden.log.objects.cuts import writers
 from lakewarden.log.objects.cuts.closing import remove_seal
-from lakewarden.log.objects.log import ObjectLog, ObjectReader
 from lakewarden.log.objects.view import read_views
-from lakewarden.log.once import LastBatch
 from lakewarden.log.table_log import LogTerms, TableLog
 from lakewarden.log.view import LogView, LogViews
 from lakewarden.storage.objects import ObjectStore
@@ -30,8 +27,8 @@ class Logs:
         self._store = store
         self._headers = HeaderCache()
         # A caller's log must stay the same object also after it left the recent ones.
-        self._open: WeakValueDictionary[str, ObjectLog] = WeakValueDictionary()
-        self._recent: Recent[str, ObjectLog] = Recent(kept)
+        self._open: WeakValueDictionary[str, TableLog] = WeakValueDictionary()
+        self._recent: Recent[str, TableLog] = Recent(kept)
         self._lock = threading.Lock()
 
     def of(self, log_id: str, terms: Callable[[], LogTerms]) -> TableLog:
@@ -41,7 +38,7 @@ class Logs:
             # (docs/decisions/0024-one-log-object.md).
             log = self._open.get(log_id)
             if log is None:
-                log = self._open[log_id] = ObjectLog(self._store, log_id, terms(), self._headers)
+                log = self._open[log_id] = TableLog(self._store, log_id, terms(), self._headers)
             self._recent.put(log_id, log)
             return log
 
@@ -70,20 +67,10 @@ class Logs:
         return remove_seal(self._store, log_id, before)
 
 
-def writers_of(store: ObjectStore, log_id: str) -> dict[str, LastBatch]:
-    """The same for a task as `TableLog.last_batches`."""
-    return writers.last_batches(store, log_id)
-
-
 def doubt_writers(store: ObjectStore, log_id: str) -> None:
-    """For a task, makes them uncertain, since rows are lost that had left the log. Idempotent.
+    """For a task, makes the last batches of all writers uncertain, since rows are lost that had left the log. Idempotent.
 
     Raises:
         Conflict, StorageUnavailable: try again.
     """
     writers.doubt(store, log_id)
-
-
-def reader_of(store: ObjectStore, log_id: str) -> LogReader:
-    """Returns the reader for a task, which only has the place of the state and the log's id."""
-    return ObjectReader(store, log_id)

@@ -1,40 +1,48 @@
-"""The write log of one table: the interface through which everything outside this package reaches it.
+"""The write log of one table: the class through which everything outside this package reaches it.
 
-`log.logs` creates them. `lakewarden/log/objects/` is the implementation: a log of immutable objects that any number of processes
-share. Another implementation has to pass the same tests (tests/log).
+`log.logs` creates them. `lakewarden/log/objects/` is what they are made of: immutable objects that any number of processes
+share. Each method calls one of the modules there.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final, Protocol
 
 import pyarrow as pa
+from msgspec.structs import replace
 
 from lakewarden.base.clock import Clock, NewId
 from lakewarden.base.faults import Reach, no_faults
 from lakewarden.base.setting_sections import LogSettings
-from lakewarden.base.write_key import Trace
+from lakewarden.base.threads import QueuedTurns
 from lakewarden.catalog.model import TableSchema
+from lakewarden.errors import Corrupt
+from lakewarden.log.appending import HELD, Behind, Mark
 from lakewarden.log.chunk import RowRange
 from lakewarden.log.log_reader import LogReader
-from lakewarden.log.once import LastBatch, Pieces, Resume, StagedPiece, Staging, WriterBatch
-from lakewarden.log.position import Receipt
+from lakewarden.log.objects.cache import HeaderCache
+from lakewarden.log.objects.cut import newest_cut
+from lakewarden.log.objects.cuts import mend, notes, writers
+from lakewarden.log.objects.cuts.closing import close_user, gone_since, leave_out, open_user, remove_log
+from lakewarden.log.objects.cuts.fill import fill
+from lakewarden.log.objects.cuts.next_cut import has_expired
+from lakewarden.log.objects.cuts.settle import CutTerms, settle
+from lakewarden.log.objects.log_view import ListedLogView
+from lakewarden.log.objects.put import WriterTerms
+from lakewarden.log.objects.staging import remove_abandoned
+from lakewarden.log.objects.view import own
+from lakewarden.log.objects.writer import LogWriter
+from lakewarden.log.once import Pieces, Resume, StagedPiece, Staging, WriterBatch, stopped, writer_key
+from lakewarden.log.position import Receipt, end_of
 from lakewarden.log.record import Batch, LogBatch
 from lakewarden.log.touches import Touched
 from lakewarden.log.view import LogFaults, LogView, PendingRows
-
-Mark = Callable[[str], str]
-"""The keyed hash by which a log names a user who is being erased."""
-
-HELD: Final = "held/"
-"""How the id of a direct write begins for which those wait that read what it is about to change."""
-
-Behind = Callable[[], int]
-"""Looks at a log, and returns the position that it saw as the last: `position_of(view.end)`."""
+from lakewarden.storage.location import local_path
+from lakewarden.storage.objects import ObjectStore
 
 
 @dataclass(frozen=True)
@@ -53,94 +61,42 @@ class LogTerms:
     """Checks that the table exists. Raises `NotFound` if it was dropped."""
 
 
-class Tracing(Protocol):
-    """Finds what a write left whose answer was lost."""
-
-    def trace(self, key: str) -> Trace:
-        """What the log shows of a write that carried this key (`write_key`). Raises as `LogReader.view`."""
-        ...
+_WORTH = 16
+"""Small objects that no reader needs, from which an object store is asked to remove them: those of eight flushes or so."""
 
 
-class Appending(Protocol):
-    """Takes rows into a log."""
+class TableLog(LogReader):
+    """A log for writing, and an `Appending`: one object per log and open warehouse."""
 
-    def ready(self, view: LogView) -> None:
-        """Waits until what is read next, behind the view, is what an append directly behind the view follows.
+    def __init__(
+        self, store: ObjectStore, log_id: str, terms: LogTerms, headers: HeaderCache | None = None, *, reach: Reach = no_faults
+    ) -> None:
+        super().__init__(store, log_id, headers)
+        self._terms = terms
+        self._reach = reach
+        self._pays_by_request = local_path(store.uri) is None
+        self._writer: LogWriter | None = None
+        self._making = threading.Lock()
+        self._turns = QueuedTurns()
+        self._store_clock = notes.StoreClock(store, log_id, terms.clock)
 
-        Raises:
-            Conflict: that took too long.
-        """
-        ...
+    def look_again(self) -> None:
+        """The next append looks at the log as a new process would: it was seen to be damaged."""
+        if self._writer is not None:
+            self._writer.look_again()
 
-    def append(self, batch: Batch, after: int | None = None, keys: Touched | None = None) -> Receipt:
-        """Appends rows. Returns once they are durable and every strong read that starts later will read them. Calls that come
-        together share a segment. One user's rows become visible together, however many; of many users, those of a segment do.
-
-        `after` makes it conditional: `position_of(view.end)` of the view that was read, after which the rows must
-        come directly (a caller that reads before it writes could otherwise overwrite a write that it has not seen). Appends of
-        this object may come between if they touch nothing of it: no row of its users, or, where `keys` says what was read and
-        is written, no row with these keys.
-
-        Raises:
-            Conflict: another write came after `after`; nothing was written.
-            SchemaChanged: the table was altered since the rows were made; nothing was written.
-            LostPlace: they are a stream's, and another one took over; nothing was written.
-            InvalidArgument: more rows than one position can number; nothing was written.
-            PartlyAppended: rows of many users became several segments, and the first ones were appended.
-            BeingErased: rows of these users are not accepted now.
-            NotFound: the table was dropped.
-            Corrupt: rows of the log are lost, or it ends below the known floor; nothing was written.
-            StorageUnavailable: the store failed; the message says so if the rows may have been appended anyway.
-        """
-        ...
-
-    def append_whole(self, batches: Iterable[LogBatch], after: int | Behind | None = None) -> Receipt:
-        """Appends one user's rows as they come, however many, in bounded memory. All of them become visible together.
-
-        Args:
-            after: as in `append`; or what finds it, once all rows are durable but not visible, and again where another write
-                came first.
-
-        Raises:
-            Conflict: another write came after `after`, or each time that it was found; nothing was written.
-            InvalidArgument: rows of several users, or more than one position can number; nothing was written.
-            LakewardenError: what `batches` or `after` raises, and then nothing was written; or as `append`.
-        """
-        ...
-
-    def publish(self, staging: Staging, pieces: Pieces, once: WriterBatch | None = None) -> Receipt | None:
-        """Appends the rows of a batch at one position, in the order of the pieces. What was staged besides them is removed.
-
-        Where `pieces` makes them, nothing of others came between the position that it was given, and the batch.
-
-        Returns:
-            None when the log has the batch already: it was published before, or `once` says so. Nothing was written then.
-
-        Raises:
-            BeingErased: a user of the batch is being erased, or was since it was begun; nothing was written.
-            FailedPrecondition: it is uncertain since a repair whether the batch was published; nothing was written.
-            SchemaChanged: the columns were changed since the rows were staged; nothing was written.
-            LostPlace: as `append`.
-            Conflict: others kept appending; nothing was written.
-            StorageUnavailable: the batch is a day old, and nothing was written; or the store failed: the message says so if
-                the rows may have been appended anyway, and to publish the same again then does no harm.
-            InvalidArgument, NotFound, Corrupt: as `append`.
-        """
-        ...
-
-    def append_once(self, batch: LogBatch, once: WriterBatch) -> Receipt | None:
-        """Stages and publishes a batch, which may be without rows. As `publish`."""
-        ...
-
-
-class TableLog(LogReader, Tracing, Appending, Protocol):
-    """A log for writing: one object per log and open warehouse."""
+    def view(self, users: Collection[str] | None = None) -> ListedLogView:
+        try:
+            return super().view(users)
+        except Corrupt:
+            self.look_again()
+            raise
 
     def announced(self) -> AbstractContextManager[None]:
         """Announces, while it is open, that this thread will append soon, after a short look at least: a segment that would
         be put before waits for it, for `gather_seconds` at most. The wait ends when the thread appends, or leaves the context.
         """
-        ...
+        return self._the_writer().announced()
 
     def turn(self, user: str | None) -> AbstractContextManager[None]:
         """Lets one thread after the other read all rows of a scope and append behind what it read: at the same time, all but one
@@ -149,7 +105,16 @@ class TableLog(LogReader, Tracing, Appending, Protocol):
         Args:
             user: whose scope; None for the rows of a SHARED table, or of many users.
         """
-        ...
+        return self._turns.of(user or "")
+
+    def ready(self, view: LogView) -> None:
+        return
+
+    def append(self, batch: Batch, after: int | None = None, keys: Touched | None = None) -> Receipt:
+        return self._the_writer().append(batch, after, keys)
+
+    def append_whole(self, batches: Iterable[LogBatch], after: int | Behind | None = None) -> Receipt:
+        return self._the_writer().append_whole(batches, after)
 
     def begin_batch(self) -> Staging:
         """Begins a batch of rows of any users, which any process may stage. All of it becomes visible together, or nothing.
@@ -159,7 +124,7 @@ class TableLog(LogReader, Tracing, Appending, Protocol):
         Raises:
             Unsupported: the warehouse is of an older format.
         """
-        ...
+        return self._the_writer().batches.begin()
 
     def stage(self, staging: Staging, batch: LogBatch) -> tuple[StagedPiece, ...]:
         """Makes rows of a batch durable, in any process. Nothing shows them before the batch is published.
@@ -167,7 +132,7 @@ class TableLog(LogReader, Tracing, Appending, Protocol):
         Raises:
             StorageUnavailable: the store failed; stage them again.
         """
-        ...
+        return self._the_writer().batches.stage(staging, batch)
 
     def staged_rows(
         self, staging: Staging, pieces: Iterable[StagedPiece], schemas: tuple[TableSchema, ...]
@@ -177,11 +142,18 @@ class TableLog(LogReader, Tracing, Appending, Protocol):
         Raises:
             Missing: it was abandoned.
         """
-        ...
+        return self._the_writer().batches.rows(staging, pieces, schemas)
+
+    def publish(self, staging: Staging, pieces: Pieces, once: WriterBatch | None = None) -> Receipt | None:
+        return self._the_writer().batches.publish(staging, pieces, once)
+
+    def append_once(self, batch: LogBatch, once: WriterBatch) -> Receipt | None:
+        staging = self.begin_batch()
+        return self.publish(staging, self.stage(staging, batch), once)
 
     def abandon(self, staging: Staging) -> None:
         """Removes what was staged of a batch, unless it was published. Idempotent."""
-        ...
+        self._the_writer().batches.abandon(staging)
 
     def published(self, writer: str) -> int | None:
         """Returns the number of the last batch that was published with this writer's identity; None without one.
@@ -189,11 +161,10 @@ class TableLog(LogReader, Tracing, Appending, Protocol):
         Raises:
             FailedPrecondition: it is uncertain since a repair.
         """
-        ...
-
-    def last_batches(self) -> dict[str, LastBatch]:
-        """The last batch of each writer with an identity that is known, by `writer_key`."""
-        ...
+        last = self._the_writer().batches.last(writer_key(writer))
+        if not last.certain:
+            raise stopped(writer, "the table", last.number)
+        return last.number
 
     def resume(self, writer: str, how: Resume, end: int | None = None) -> None:
         """Says from where a writer goes on whose last batch is uncertain; changes nothing of others.
@@ -204,7 +175,23 @@ class TableLog(LogReader, Tracing, Appending, Protocol):
         Raises:
             Conflict, StorageUnavailable: try again.
         """
-        ...
+        writers.resume(self._store, self._log_id, writer_key(writer), how, end)
+
+    def _the_writer(self) -> LogWriter:
+        with self._making:
+            self._writer = self._writer or self._new_writer()
+            return self._writer
+
+    def _new_writer(self) -> LogWriter:
+        terms = self._terms
+        known = WriterTerms(terms.format, self._headers, self._pays_by_request, terms.floor, terms.still_there, reach=self._reach)
+        return LogWriter(self._store, self._log_id, terms.settings, terms.clock, terms.new_id, terms.mark, known)
+
+    def _cut_terms(self, reach: Reach = no_faults, kept_seconds: float | None = None) -> CutTerms:
+        """`kept_seconds` in place of the warehouse's, for the history."""
+        terms = self._terms
+        settings = terms.settings if kept_seconds is None else replace(terms.settings, retention_seconds=kept_seconds)
+        return CutTerms(settings, terms.new_id, terms.format, reach)
 
     def settle(self, view: LogView, settled: Mapping[str, int], *, keep: bool | float = True, reach: Reach = no_faults) -> None:
         """Notes that each user's rows up to a `_seq` are durably in the user's table, then cleans up.
@@ -218,7 +205,12 @@ class TableLog(LogReader, Tracing, Appending, Protocol):
             Conflict: others settled the same log again and again meanwhile. Nothing is lost: settle later.
             StorageUnavailable: the store failed. Nothing is lost: settle later.
         """
-        ...
+        self._settle(view, settled, keep, _WORTH if keep is not False and self._pays_by_request else 1, reach)
+
+    def _settle(self, view: LogView, settled: Mapping[str, int], keep: bool | float, worth: int, reach: Reach) -> None:
+        now = None if keep is False else self._terms.clock()
+        terms = self._cut_terms(reach, None if isinstance(keep, bool) else keep)
+        settle(self._store, own(view), settled, terms, now=now, cache=self._headers, worth=worth)
 
     def forget_expired(self, view: LogView, kept_seconds: float | None = None) -> None:
         """Removes what has been kept for subscribers for long enough, and what dead writers left. Raises as `settle`.
@@ -226,14 +218,17 @@ class TableLog(LogReader, Tracing, Appending, Protocol):
         Args:
             kept_seconds: how long that is, instead of `retention_seconds`.
         """
-        ...
+        seconds = self._terms.settings.retention_seconds if kept_seconds is None else kept_seconds
+        remove_abandoned(self._store, self._log_id, own(view).unnamed, self._terms.clock())
+        if has_expired(own(view).cut, seconds, self._terms.clock()):
+            self._settle(view, {}, float(seconds), 1, no_faults)
 
     def gone_since(self, view: LogView, users: Collection[str]) -> set[str]:
         """Returns the view's pending users who were closed or erased since it was read; all of them if the table was dropped.
 
         Call this after storing a user's name, and remove the names of these users again. A later erasure finds the others.
         """
-        ...
+        return gone_since(self._store, own(view), users, self._terms.mark)
 
     def require_columns(self, version: int) -> None:
         """From now on appends of rows of an older schema version raise `SchemaChanged`. Idempotent.
@@ -241,7 +236,7 @@ class TableLog(LogReader, Tracing, Appending, Protocol):
         Raises:
             Conflict, StorageUnavailable: try again.
         """
-        ...
+        notes.require_columns(self._store, self._log_id, version, self._terms.new_id, self._terms.format)
 
     def raise_fence(self, token: int, *, replaces: bool) -> None:
         """From now on what carries a lower token (`log.once`) is refused with `LostPlace`. Idempotent.
@@ -252,11 +247,11 @@ class TableLog(LogReader, Tracing, Appending, Protocol):
         Raises:
             Conflict, StorageUnavailable: try again.
         """
-        ...
+        notes.raise_fence(self._store, self._log_id, token, self._terms.new_id, self._terms.format, replaces=replaces)
 
     def fence(self) -> int:
         """Returns the highest token by which it was raised; 0 without one. Raises as `raise_fence`."""
-        ...
+        return newest_cut(self._store, self._log_id).fence
 
     def close_user(self, mark: str) -> int:
         """From now on appends for the user with this keyed hash raise `BeingErased`. Idempotent.
@@ -266,9 +261,16 @@ class TableLog(LogReader, Tracing, Appending, Protocol):
         Raises:
             Conflict, StorageUnavailable: try again.
         """
-        ...
+        close_user(self._store, self._log_id, mark)
+        return end_of(fill(self._store, self._log_id, self._terms.new_id, self._terms.format))
 
-    def leave_out(self, user: str, now: datetime, *, found: Callable[[PendingRows], None] = ..., reach: Reach = no_faults) -> int:
+    def open_user(self, mark: str) -> None:
+        """Accepts the user's writes again; their `_seq` is higher than every old one. Idempotent."""
+        open_user(self._store, self._log_id, mark)
+
+    def leave_out(
+        self, user: str, now: datetime, *, found: Callable[[PendingRows], None] = lambda pending: None, reach: Reach = no_faults
+    ) -> int:
         """Removes a closed user's rows and name from the log and its history. Returns the last `_seq` that
         is then settled.
 
@@ -277,15 +279,13 @@ class TableLog(LogReader, Tracing, Appending, Protocol):
         Raises:
             Conflict, StorageUnavailable: others settled the log again and again, or the store failed; try again.
         """
-        ...
-
-    def open_user(self, mark: str) -> None:
-        """Accepts the user's writes again; their `_seq` is higher than every old one. Idempotent."""
-        ...
+        mark, terms = self._terms.mark(user), self._cut_terms(reach)
+        return leave_out(self._store, self._log_id, user, mark, terms, now=now, found=found)
 
     def take_position(self) -> int:
         """Takes a position for a write that goes past the log: no row of the log has it. Raises as `note_rewound`."""
-        ...
+        terms = self._terms
+        return notes.take_position(self._store, self._log_id, terms.mark, terms.new_id, segment_format=terms.format)
 
     def open_direct(self, write_id: str) -> bool:
         """Notes a direct write that adds rows, before it takes its position: until `close_direct`, rows may still come into the
@@ -294,43 +294,50 @@ class TableLog(LogReader, Tracing, Appending, Protocol):
         Raises:
             Conflict, StorageUnavailable: try again.
         """
-        ...
+        return notes.open_direct(self._store, self._log_id, write_id, self._store_clock)
 
     def renew_direct(self, write_id: str) -> None:
         """Says that a noted write is still under way. Raises as `open_direct`."""
-        ...
+        notes.renew_direct(self._store, self._log_id, write_id, self._store_clock())
 
     def is_noted(self, write_id: str) -> bool:
         """Whether it is still noted; if not, it may not commit. Raises as `open_direct`."""
-        ...
+        return write_id in newest_cut(self._store, self._log_id).direct
 
     def is_held(self, view: LogView) -> bool:
         """Whether a noted write whose id begins with `HELD` is about to commit, at a position that the view has: what is read
         behind the view is about to change. Raises as `open_direct`."""
-        ...
+        # Who is about to commit has taken a position without rows, and none with rows comes behind it before that is over.
+        run = own(view).run
+        if run and run[-1].rows:
+            return False
+        return any(id_.startswith(HELD) for id_ in newest_cut(self._store, self._log_id).direct)
 
     def has_quiet(self, view: LogView) -> bool:
         """Whether the view notes writes that gave no sign of life for minutes, or may have given none: `replace_quiet` knows."""
-        ...
+        return notes.may_be_quiet(own(view).cut, self._store_clock)
 
     def replace_quiet(self, barrier_id: str) -> bool:
         """Notes a barrier in place of those; returns whether there were any. Raises as `open_direct`.
 
         They may still have a commit on its way: the barrier is closed once another commit came first.
         """
-        ...
+        return notes.replace_quiet(self._store, self._log_id, barrier_id, self._store_clock)
 
     def close_direct(self, write_id: str) -> None:
         """The write is in the table, or never will be; with it all its attempts, `<write_id>/…`. Idempotent; raises as
         `open_direct`."""
-        ...
+        notes.close_direct(self._store, self._log_id, write_id)
 
     def direct_upto(self) -> int | None:
         """Returns the last possible `_seq` up to which no direct write is under way; None when none is.
 
         With the end of the log read before, and the table behind: the table then has every row of direct writes up to both.
         """
-        ...
+        # No clock has a say in it: a note counts until a write, a flush or a barrier has taken it away, behind which its write
+        # cannot commit.
+        noted = newest_cut(self._store, self._log_id).direct.values()
+        return min((end_of(before) for before, _ in noted), default=None)
 
     def note_rewound(self, marks: Sequence[str], position: int | None = None) -> None:
         """Notes that the rows of users (by keyed hash) changed before this position was taken, which no row of the log says;
@@ -340,7 +347,7 @@ class TableLog(LogReader, Tracing, Appending, Protocol):
             NotFound: the table was dropped.
             Conflict, StorageUnavailable: try again.
         """
-        ...
+        notes.note_rewound(self._store, self._log_id, marks, self.take_position() if position is None else position)
 
     def give_up(self, faults: LogFaults) -> None:
         """Gives up what is lost, so that the log works again. Where rows are, the last batch of each writer with an identity is
@@ -349,11 +356,12 @@ class TableLog(LogReader, Tracing, Appending, Protocol):
         Raises:
             Conflict, StorageUnavailable: try again.
         """
-        ...
+        assert isinstance(faults, mend.ObjectLogFaults), "faults of a log of objects"
+        mend.give_up(self._store, faults)
 
     def leave_out_chunks(self, chunks: Collection[RowRange]) -> None:
         """Goes on without the rows of chunks that cannot be read, as `give_up` does without lost ones."""
-        ...
+        mend.leave_out_chunks(self._store, self._log_id, chunks, self._cut_terms(), now=self._terms.clock())
 
     def jump(self, position: int, settled: Mapping[str, int], *, lost: bool = False) -> None:
         """Continues after a position, and carries the pending rows: for a state that was restored from a backup.
@@ -370,7 +378,7 @@ class TableLog(LogReader, Tracing, Appending, Protocol):
             Corrupt: the log has faults.
             Conflict, StorageUnavailable: try again.
         """
-        ...
+        mend.jump(self._store, self._log_id, position, settled, self._cut_terms(), mark=self._terms.mark, lost=lost)
 
     def drop(self) -> None:
         """Refuses further appends, and removes the rows. Idempotent; calling it again also removes what late writers left.
@@ -379,4 +387,4 @@ class TableLog(LogReader, Tracing, Appending, Protocol):
             Conflict: flushes settled the log again and again meanwhile.
             StorageUnavailable: the store failed; try again.
         """
-        ...
+        remove_log(self._store, self._log_id)

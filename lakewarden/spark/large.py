@@ -37,7 +37,7 @@ from lakewarden.delta.parquet.schema import SEQ, read_schema, rows_schema
 from lakewarden.delta.reading.bounds import may_hold
 from lakewarden.errors import Conflict
 from lakewarden.log.drain import LogScope, drain
-from lakewarden.log.logs import reader_of
+from lakewarden.log.log_reader import LogReader
 from lakewarden.log.position import NOTHING
 from lakewarden.log.record import DELETE, OP
 from lakewarden.log.view import PendingRows
@@ -162,7 +162,7 @@ class _LargeCold:
     def _metadata(self, pending: PendingRows) -> list[str]:
         """Raises Conflict: the rows were settled meanwhile."""
         try:
-            return reader_of(state_store(self._task.state_uri), self._task.target.log_id).metadata(pending)
+            return LogReader(state_store(self._task.state_uri), self._task.target.log_id).metadata(pending)
         except Missing as gone:
             raise Conflict(f"{gone} was settled by another flush meanwhile") from gone
 
@@ -263,7 +263,7 @@ def _hot_reader(task: FlushTask, pieces: Sequence[PendingRows]) -> Callable[[int
     names = [*rows_schema(task.target.schema).names, OP]
 
     def read(number: int) -> pa.Table:
-        return reader_of(state_store(state_uri), log_id).rows(pieces[number], schemas).select(names)
+        return LogReader(state_store(state_uri), log_id).rows(pieces[number], schemas).select(names)
 
     return read
 

@@ -20,7 +20,7 @@ from lakewarden.catalog.state.floor_entries import NO_TABLE, FloorLocation, Know
 from lakewarden.catalog.state.floor_summaries import TOTALS, WHOLE
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.errors import Corrupt, LakewardenError, StorageRefused, StorageUnavailable
-from lakewarden.log.logs import reader_of
+from lakewarden.log.log_reader import LogReader
 from lakewarden.log.position import position_of
 from lakewarden.storage.location import local_path
 from lakewarden.storage.objects import ObjectStore
@@ -210,7 +210,7 @@ def check_floor(state: ObjectStore, standing: LogStanding) -> None:
     stored = floor_at(FloorLocation.on_storage(root.location, table_floor.table_id))
     expected = floor_at(table_floor).storages(RECENT_SECONDS).get(root.identity, NOTHING)
     settled = stored.position()
-    if settled > last_position and settled > (end := reader_of(state, log_id).view(()).last_position):
+    if settled > last_position and settled > (end := LogReader(state, log_id).view(()).last_position):
         raise Corrupt(
             f"log {log_id} of {state.uri} ends at position {end}, and storage {root.storage_id!r} knows of rows up to position"
             f" {settled}: the warehouse's state is older than its data, as after a restore from a backup; lakewarden repair"

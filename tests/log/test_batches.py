@@ -12,21 +12,20 @@ from lakewarden.errors import BeingErased, InvalidArgument, SchemaChanged, Stora
 from lakewarden.log.objects import names
 from lakewarden.log.objects.cuts.closing import close_user, leave_out, open_user
 from lakewarden.log.objects.cuts.settle import CutTerms
-from lakewarden.log.objects.log import ObjectLog
 from lakewarden.log.objects.pack import INDEXED
 from lakewarden.log.objects.staging import remove_abandoned
 from lakewarden.log.once import StagedPiece, WriterBatch
 from lakewarden.log.position import WHOLE, position_of
 from lakewarden.log.record import LogBatch
-from lakewarden.log.table_log import LogTerms
+from lakewarden.log.table_log import LogTerms, TableLog
 from tests.log.build import LOG, Store, joined, notes, pending_ids, view_of
 
 SMALL = LogSettings(segment_max_rows=3, retention_seconds=0)
 
 
-def log_of(store: Store, settings: LogSettings = SMALL) -> ObjectLog:
+def log_of(store: Store, settings: LogSettings = SMALL) -> TableLog:
     """A process of its own."""
-    return ObjectLog(store, LOG, LogTerms(settings, system_clock, random_id, str.upper, INDEXED))
+    return TableLog(store, LOG, LogTerms(settings, system_clock, random_id, str.upper, INDEXED))
 
 
 def settle_all(store: Store) -> None:
@@ -239,6 +238,6 @@ def test_what_cannot_be_published_is_refused(store: Store) -> None:
         log.publish(staging, [StagedPiece(1, "a", 0, 1, 0, 1), StagedPiece(2, "a", 0, 1, 0, 1)])
     with pytest.raises(InvalidArgument, match="more than"):
         log.publish(staging, [StagedPiece(1, "a", 0, WHOLE + 1, 0, 1)])
-    old = ObjectLog(store, LOG, LogTerms(SMALL, system_clock, random_id, str.upper, 2))
+    old = TableLog(store, LOG, LogTerms(SMALL, system_clock, random_id, str.upper, 2))
     with pytest.raises(Unsupported, match="upgrade"):
         old.begin_batch()

@@ -10,19 +10,18 @@ from lakewarden.base.clock import random_id, system_clock
 from lakewarden.base.setting_sections import LogSettings
 from lakewarden.errors import SchemaChanged
 from lakewarden.log.objects.cut import newest_cut
-from lakewarden.log.objects.log import ObjectLog
 from lakewarden.log.objects.pack import INDEXED
 from lakewarden.log.objects.put import PROBES
 from lakewarden.log.once import WriterBatch
 from lakewarden.log.position import position_of
 from lakewarden.log.record import LogBatch
-from lakewarden.log.table_log import LogTerms
+from lakewarden.log.table_log import LogTerms, TableLog
 from tests.log.build import LOG, Store, notes, view_of, writer
 
 
-def log_of(store: Store) -> ObjectLog:
+def log_of(store: Store) -> TableLog:
     """A process of its own."""
-    return ObjectLog(store, LOG, LogTerms(LogSettings(), system_clock, random_id, str.upper, INDEXED))
+    return TableLog(store, LOG, LogTerms(LogSettings(), system_clock, random_id, str.upper, INDEXED))
 
 
 def newer(batch: LogBatch) -> LogBatch:

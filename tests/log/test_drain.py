@@ -11,8 +11,8 @@ from lakewarden.base.clock import random_id
 from lakewarden.base.setting_sections import LogSettings
 from lakewarden.errors import Conflict, Corrupt
 from lakewarden.log.drain import DrainResult, LogScope, drain, read_hot
+from lakewarden.log.log_reader import LogReader
 from lakewarden.log.objects.cuts.settle import CutTerms, settle
-from lakewarden.log.objects.log import ObjectReader
 from lakewarden.log.position import end_of
 from lakewarden.storage.steps import Steps, alone
 from tests.log.build import LOG, NOTES, Store, ids_of, notes, view_of, writer
@@ -40,7 +40,7 @@ class Ledger:
 
 
 def scope(store: Store) -> LogScope:
-    return LogScope.of(ObjectReader(store, LOG), view_of(store), "u", (NOTES,))
+    return LogScope.of(LogReader(store, LOG), view_of(store), "u", (NOTES,))
 
 
 def test_pending_rows_are_committed_once(store: Store) -> None:

@@ -17,13 +17,13 @@ from lakewarden.catalog.changes.objects import add_namespace
 from lakewarden.catalog.store import CatalogStore
 from lakewarden.errors import NotDurable, StorageUnavailable
 from lakewarden.log.drain import LogScope
+from lakewarden.log.log_reader import LogReader
 from lakewarden.log.objects import names
 from lakewarden.log.objects.clean import clean
 from lakewarden.log.objects.cut import newest_cut
 from lakewarden.log.objects.cuts.closing import close_user, leave_out, remove_log
 from lakewarden.log.objects.cuts.next_cut import advance
 from lakewarden.log.objects.cuts.settle import CutTerms, settle
-from lakewarden.log.objects.log import ObjectReader
 from lakewarden.log.objects.view import make_durable
 from lakewarden.storage.local import LocalObjects
 from tests.log.build import LOG, NOTES, Store, notes, pending_ids, settle_all, view_of, writer
@@ -146,7 +146,7 @@ def test_what_is_seen_is_made_durable_before_it_is_committed_elsewhere(store: St
     with failing(directory("segments")), pytest.raises(NotDurable):
         make_durable(store, view)
     with failing(directory("segments")), pytest.raises(NotDurable):
-        LogScope.of(ObjectReader(store, LOG), view, "u", (NOTES,)).again()
+        LogScope.of(LogReader(store, LOG), view, "u", (NOTES,)).again()
     settle_all(store)
     make_durable(store, view)  # settled meanwhile: its cut is durable
     make_durable(store, view_of(store))

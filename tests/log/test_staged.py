@@ -13,12 +13,11 @@ from lakewarden.log.chunk import Chunk
 from lakewarden.log.objects import names
 from lakewarden.log.objects.cuts.closing import close_user, leave_out, open_user
 from lakewarden.log.objects.cuts.settle import CutTerms
-from lakewarden.log.objects.log import ObjectLog
 from lakewarden.log.objects.pack import INDEXED
 from lakewarden.log.objects.segment import read_segment
 from lakewarden.log.objects.staging import remove_abandoned, stage
 from lakewarden.log.position import NOTHING, Receipt, seq_of
-from lakewarden.log.table_log import LogTerms
+from lakewarden.log.table_log import LogTerms, TableLog
 from tests.log.build import LOG, Store, notes, pending_ids, view_of, writer
 
 SMALL = LogSettings(segment_max_rows=3)
@@ -34,7 +33,7 @@ def test_a_large_call_for_one_user_has_one_position(store: Store) -> None:
 
 
 def test_what_is_staged_goes_with_the_position_of_its_segment(store: Store) -> None:
-    log = ObjectLog(store, LOG, LogTerms(SMALL, system_clock, random_id, str.upper, INDEXED))
+    log = TableLog(store, LOG, LogTerms(SMALL, system_clock, random_id, str.upper, INDEXED))
     end = log.append(notes("a", *range(8))).last_seq
     log.append(notes("b", 1))
     log.settle(log.view(), {"a": log.view().end})
@@ -74,7 +73,7 @@ def test_a_conditional_large_call_that_lost_leaves_nothing(store: Store) -> None
 
 
 def test_a_lost_object_of_a_staged_batch_is_found_and_given_up(store: Store) -> None:
-    log = ObjectLog(store, LOG, LogTerms(SMALL, system_clock, random_id, str.upper, INDEXED))
+    log = TableLog(store, LOG, LogTerms(SMALL, system_clock, random_id, str.upper, INDEXED))
     log.append(notes("a", *range(8)))
     log.append(notes("b", 1))
     gone = names.staged_key(LOG, view_of(store).run[0].put_id, 1)

@@ -13,9 +13,8 @@ from lakewarden import Lakehouse
 from lakewarden.base.clock import random_id
 from lakewarden.base.setting_sections import LogSettings
 from lakewarden.log.objects.cut import newest_cut
-from lakewarden.log.objects.log import ObjectLog
 from lakewarden.log.objects.pack import INDEXED
-from lakewarden.log.table_log import LogTerms
+from lakewarden.log.table_log import LogTerms, TableLog
 from lakewarden.tables.client import TableClient
 from tests.log.build import LOG, Store
 
@@ -32,9 +31,9 @@ class Off:
         return datetime.now(UTC) + self.by
 
 
-def log_of(store: Store, clock: Off) -> ObjectLog:
+def log_of(store: Store, clock: Off) -> TableLog:
     """A process of its own."""
-    return ObjectLog(store, LOG, LogTerms(LogSettings(), clock, random_id, str.upper, INDEXED))
+    return TableLog(store, LOG, LogTerms(LogSettings(), clock, random_id, str.upper, INDEXED))
 
 
 @pytest.mark.parametrize("by", OFF)

@@ -1,6 +1,6 @@
-"""What every implementation of `TableLog` has to do, whatever keeps the rows. A second one adds itself to `IMPLEMENTATIONS`.
+"""What a `TableLog` has to do, whatever keeps the rows.
 
-What goes wrong between the calls (crashes, lost answers, processes that sleep) is the simulation's part, per implementation.
+What goes wrong between the calls (crashes, lost answers, processes that sleep) is the simulation's part.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import pytest
 from lakewarden.base.clock import random_id, system_clock
 from lakewarden.base.setting_sections import LogSettings
 from lakewarden.errors import BeingErased, Conflict, NotFound
+from lakewarden.log.log_reader import LogReader
 from lakewarden.log.logs import Logs
 from lakewarden.log.position import NOTHING, end_of, position_of
 from lakewarden.log.record import SEQ, decode
@@ -22,7 +23,6 @@ from lakewarden.log.table_log import LogTerms, TableLog
 from lakewarden.log.view import PendingRows
 from lakewarden.storage.local import LocalObjects
 from tests.log.build import LOG, NOTES, ids_of, joined, notes
-from tests.log.implementations import IMPLEMENTATIONS, Implementation
 
 _KEPT = timedelta(seconds=100)
 
@@ -32,13 +32,12 @@ class House:
     """A place with one log, that any number of processes may open."""
 
     place: str
-    implementation: Implementation
     now: datetime = field(default_factory=system_clock)
 
     def log(self) -> TableLog:
         """Another process's."""
         settings = LogSettings(retention_seconds=_KEPT.total_seconds())
-        return self.implementation.open(self.place, LOG, LogTerms(settings, lambda: self.now, random_id, str.upper, 2))
+        return Logs(LocalObjects(self.place)).of(LOG, lambda: LogTerms(settings, lambda: self.now, random_id, str.upper, 2))
 
     def ids(self, user: str) -> list[int]:
         log = self.log()
@@ -52,9 +51,9 @@ class House:
         return ids_of(decode([log.chunk(each) for each in ranges], ranges, (NOTES,)))
 
 
-@pytest.fixture(params=IMPLEMENTATIONS)
-def house(request: pytest.FixtureRequest, tmp_path: Path) -> House:
-    return House(str(tmp_path), IMPLEMENTATIONS[request.param])
+@pytest.fixture
+def house(tmp_path: Path) -> House:
+    return House(str(tmp_path))
 
 
 def test_an_unknown_log_is_empty(house: House) -> None:
@@ -94,7 +93,7 @@ def test_rows_are_there_for_everybody_and_in_order(house: House) -> None:
 def test_a_task_reads_what_a_job_has_planned(house: House) -> None:
     house.log().append(notes("u", 1, 2))
     planned: PendingRows = pickle.loads(pickle.dumps(house.log().view().pending["u"]))
-    assert ids_of(house.implementation.reader(house.place, LOG).rows(planned, (NOTES,))) == [1, 2]
+    assert ids_of(LogReader(LocalObjects(house.place), LOG).rows(planned, (NOTES,))) == [1, 2]
 
 
 def test_what_read_first_comes_directly_behind_it_or_not_at_all(house: House) -> None:

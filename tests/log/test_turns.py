@@ -9,7 +9,7 @@ from threading import Event
 
 import pytest
 
-from lakewarden.log.objects.log import QueuedTurns
+from lakewarden.base.threads import QueuedTurns
 from tests.fixtures.patience import PATIENCE
 
 

@@ -9,11 +9,11 @@ from lakewarden.base.clock import random_id
 from lakewarden.base.setting_sections import LogSettings
 from lakewarden.errors import Corrupt
 from lakewarden.log.drain import LogScope
+from lakewarden.log.log_reader import LogReader
 from lakewarden.log.objects import names
 from lakewarden.log.objects.cache import HeaderCache
 from lakewarden.log.objects.cut import LogCut
 from lakewarden.log.objects.cuts.settle import CutTerms, settle
-from lakewarden.log.objects.log import ObjectReader
 from lakewarden.log.objects.put import WriterTerms
 from lakewarden.log.objects.view import read_view, read_views, rows_of
 from lakewarden.log.objects.writer import LogWriter
@@ -153,14 +153,14 @@ def test_a_log_that_is_settled_while_it_is_read_is_read_again(store: Store) -> N
 
 def test_a_scope_of_the_log_can_be_read_looked_at_again_and_shipped(store: Store) -> None:
     writer(store).append(notes("u", 1, 2))
-    scope = LogScope.of(ObjectReader(store, LOG), view_of(store), "u", (NOTES,))
+    scope = LogScope.of(LogReader(store, LOG), view_of(store), "u", (NOTES,))
     rows = scope.rows()
     assert scope.later(rows, seq_of(0, 0)).column("id").to_pylist() == [2]  # type: ignore[union-attr]
     assert scope.later(rows, seq_of(0, 1)) is None
     assert scope.later(rows, NOTHING) is rows
     writer(store).append(notes("u", 3))
     assert scope.again().rows().column("id").to_pylist() == [1, 2, 3]
-    assert LogScope.of(ObjectReader(store, LOG), view_of(store), "nobody", (NOTES,)).rows().num_rows == 0
+    assert LogScope.of(LogReader(store, LOG), view_of(store), "nobody", (NOTES,)).rows().num_rows == 0
 
 
 def test_strangers_do_no_harm(store: Store) -> None:

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from lakewarden.errors import FailedPrecondition, InvalidArgument
-from lakewarden.log.logs import doubt_writers, writers_of
+from lakewarden.log.log_reader import LogReader
+from lakewarden.log.logs import doubt_writers
 from lakewarden.log.objects import names
 from lakewarden.log.objects.cut import WRITERS_REMEMBERED, newest_cut, remember_published
 from lakewarden.log.objects.header import BatchIdentity
@@ -68,7 +69,7 @@ def test_a_lost_segment_makes_every_writer_uncertain(store: Store) -> None:
     lose(store, 2)
     stops(store, 1, 2, 3, 4)
     stops(store, 0, writer="new")
-    assert writers_of(store, LOG) == {writer_key("stream"): LastBatch(None, certain=False)}
+    assert LogReader(store, LOG).last_batches() == {writer_key("stream"): LastBatch(None, certain=False)}
     settle_all(store)
     stops(store, 3, 4)
     stops(store, 0, writer="new")
@@ -91,7 +92,7 @@ def test_rows_that_left_the_log_make_the_known_writers_uncertain(store: Store) -
     doubt_writers(store, LOG)
     stops(store, 3, 4)
     assert publish(store, 0, "new")
-    assert writers_of(store, LOG)[writer_key("stream")] == LastBatch(3, certain=False)
+    assert LogReader(store, LOG).last_batches()[writer_key("stream")] == LastBatch(3, certain=False)
     before = newest_cut(store, LOG)
     doubt_writers(store, LOG)
     assert newest_cut(store, LOG).published[writer_key("stream")] == before.published[writer_key("stream")]

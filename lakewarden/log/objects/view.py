@@ -28,9 +28,15 @@ from lakewarden.log.objects.names import LogListing
 from lakewarden.log.objects.run import lost, read_run, replaced, unlinked
 from lakewarden.log.objects.segment import may_have_metadata, read_carry, read_chunk, read_metadata
 from lakewarden.log.record import decode
-from lakewarden.log.view import LogViews, PendingRows
+from lakewarden.log.view import LogView, LogViews, PendingRows
 from lakewarden.storage.location import local_path
 from lakewarden.storage.objects import Missing, ObjectStore
+
+
+def own(view: LogView) -> ListedLogView:
+    """A view of a log of objects as what it is."""
+    assert isinstance(view, ListedLogView), "a view of a log of objects"
+    return view
 
 
 def read_view(store: ObjectStore, log_id: str, cache: HeaderCache, users: Collection[str] | None = None) -> ListedLogView:

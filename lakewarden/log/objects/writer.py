@@ -22,6 +22,7 @@ from lakewarden.errors import (
     SchemaChanged,
     Unsupported,
 )
+from lakewarden.log.appending import Behind, Mark
 from lakewarden.log.chunk import Chunk, RowRange
 from lakewarden.log.objects import names
 from lakewarden.log.objects.cache import HeaderCache
@@ -38,7 +39,6 @@ from lakewarden.log.objects.view import read_view
 from lakewarden.log.once import LastBatch, Pieces, StagedPiece, Staging, WriterBatch
 from lakewarden.log.position import NOTHING, Receipt, position_of
 from lakewarden.log.record import SEQ, Batch, LogBatch, PlainRow, decode, encode
-from lakewarden.log.table_log import Behind, Mark
 from lakewarden.log.touches import ANYTHING, Touched
 from lakewarden.storage.objects import AlreadyThere, ObjectStore
 

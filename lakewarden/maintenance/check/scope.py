@@ -24,7 +24,7 @@ from lakewarden.delta.scope import check_owner, copied_from, open_place, what_is
 from lakewarden.delta.table import ScopeTable
 from lakewarden.delta.timeline import DatedLog, read_timeline
 from lakewarden.errors import Corrupt, LakewardenError, Unsupported
-from lakewarden.log.logs import reader_of
+from lakewarden.log.log_reader import LogReader
 from lakewarden.log.position import LAST_POSITION, NOTHING, end_of
 from lakewarden.log.record import SEQ
 from lakewarden.maintenance.vacuum.unreferenced_files import described, orphans, stray_files, table_files, unnamed_commits
@@ -204,7 +204,7 @@ def _disagreement(task: CheckTask, table: ScopeTable, newest: int | None) -> str
     watermark = table.watermark(task.target.app_id)
     # The log's end was read before the table: rows that were written and flushed in between are beyond it.
     if watermark is not None and watermark > task.log_end:
-        end = reader_of(state_store(task.state_uri), task.target.log_id).view(()).end
+        end = LogReader(state_store(task.state_uri), task.target.log_id).view(()).end
         if watermark > end:
             return f"its watermark {watermark} is beyond the log's end {end}: the table was copied, or is another warehouse's"
     direct = table.watermark(DIRECT_APP)

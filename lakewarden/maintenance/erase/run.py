@@ -39,7 +39,7 @@ from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.commit_log.committing import Committer, TooLate
 from lakewarden.delta.lifecycle.fence import fence_settled
 from lakewarden.errors import Conflict, NoBucket
-from lakewarden.log.logs import reader_of
+from lakewarden.log.log_reader import LogReader
 from lakewarden.maintenance.erase.other_storages import clear, places_elsewhere
 from lakewarden.maintenance.erase.verification import tables_of_users, what_to_search
 from lakewarden.maintenance.plans.store import PlanLog
@@ -172,7 +172,7 @@ def erase_scope(task: EraseTask) -> Steps[ScopeReport]:
 
     def still() -> None:
         # The user may have begun anew; a late fence would hide the new rows (docs/decisions/0006-fences.md).
-        if not reader_of(state_store(task.state_uri), task.target.log_id).signs(task.mark).shut:
+        if not LogReader(state_store(task.state_uri), task.target.log_id).signs(task.mark).shut:
             raise TooLate(f"the erasure from {task.target.scope.table} was ended by another process meanwhile")
 
     def steps() -> Steps[ScopeReport]:

@@ -29,7 +29,7 @@ from lakewarden.delta.manifest import refresh_manifest
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import Conflict, Corrupt, LakewardenError
 from lakewarden.log.drain import LogScope, drain
-from lakewarden.log.logs import reader_of
+from lakewarden.log.log_reader import LogReader
 from lakewarden.log.position import NOTHING, position_of
 from lakewarden.log.view import LogView
 from lakewarden.maintenance.flush.due import PendingScope, due_scopes, registered, unread, until, users_wanted
@@ -144,7 +144,7 @@ def open_cold(task: FlushTask, reach: Reach = no_faults, *, newest: bool = True)
 
 def hot_scope(task: FlushTask) -> LogScope:
     """The scope's pending rows, as the job planned them."""
-    log = reader_of(state_store(task.state_uri), task.target.log_id)
+    log = LogReader(state_store(task.state_uri), task.target.log_id)
     kind = _EarlyRows if task.plan_id else LogScope
     return kind(log, task.pending.user, task.target.schemas, task.end, task.pending, for_flush=True)
 

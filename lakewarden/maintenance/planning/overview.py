@@ -20,7 +20,7 @@ from lakewarden.catalog.operations import Operation
 from lakewarden.catalog.state.floor_entries import NO_TABLE, KnownScopes, Rows
 from lakewarden.catalog.state.floor_summaries import Totals
 from lakewarden.errors import Corrupt, LakewardenError, Unsupported
-from lakewarden.log.logs import reader_of
+from lakewarden.log.log_reader import LogReader
 from lakewarden.log.view import LogView
 from lakewarden.maintenance.planning.pending import PendingScopes
 from lakewarden.maintenance.planning.status import BrokenScopes, ScopeStatus, as_known, quiet, status
@@ -163,7 +163,7 @@ def _cut_off(warehouse: Warehouse, part: _Part, logs: Mapping[str, LogView]) -> 
     if part.settled <= (logs[log_id].last_position if log_id in logs else NOTHING):
         return None
     try:
-        end = reader_of(warehouse.state, log_id).view(()).last_position  # behind the look at what was settled
+        end = LogReader(warehouse.state, log_id).view(()).last_position  # behind the look at what was settled
     except (Corrupt, Unsupported) as error:
         return error
     said = f"log {log_id} of {warehouse.state.uri} ends at position {end}, and its rows were settled up to {part.settled}"

@@ -14,7 +14,7 @@ from lakewarden.delta.commit_log.stamp import CommitStamp
 from lakewarden.delta.reading.rows import FileGroup
 from lakewarden.delta.table import ScopeTable
 from lakewarden.log.garbled_chunks import garbled_of
-from lakewarden.log.logs import reader_of
+from lakewarden.log.log_reader import LogReader
 from lakewarden.log.once import ANY, UNTAKEN, LastBatch
 from lakewarden.log.position import NOTHING
 from lakewarden.log.record import SEQ
@@ -73,7 +73,7 @@ def rebuild(task: RepairTask, look: RepairLook) -> Rebuilt:
 
 def _readable(task: RepairTask) -> RepairTask:
     """Without the chunks of the log and its history that are garbled: they are as good as gone."""
-    garbled = garbled_of(reader_of(state_store(task.state_uri), task.target.log_id), task.ranges)
+    garbled = garbled_of(LogReader(state_store(task.state_uri), task.target.log_id), task.ranges)
     if not garbled:
         return task
     ranges = tuple(each for each in task.ranges if each not in garbled)
@@ -110,7 +110,7 @@ def _found(task: RepairTask, look: RepairLook, base: LastReadable, watermark: in
     """What came after the last version that can be read whole, in files and in the log."""
     target, files = task.target, () if look.foreign else look.listing
     # Up to the watermark: later rows are pending, and the next flush takes them.
-    hot = rows_of_log(reader_of(state_store(task.state_uri), task.target.log_id), target, task.ranges, watermark)
+    hot = rows_of_log(LogReader(state_store(task.state_uri), task.target.log_id), target, task.ranges, watermark)
     return pa.concat_tables([rows_of_files(target, files, base, watermark), hot])
 
 

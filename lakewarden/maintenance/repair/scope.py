@@ -31,7 +31,8 @@ from lakewarden.delta.partitions import divided
 from lakewarden.delta.replay.log_objects import LAST_CHECKPOINT, commit_name
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import Conflict, LakewardenError
-from lakewarden.log.logs import doubt_writers, writers_of
+from lakewarden.log.log_reader import LogReader
+from lakewarden.log.logs import doubt_writers
 from lakewarden.log.position import position_of
 from lakewarden.log.record import SEQ
 from lakewarden.maintenance.repair.evidence import RepairTask
@@ -138,7 +139,7 @@ def _repair(task: RepairTask) -> Steps[RepairReport]:
 def _writers_in_doubt(task: RepairTask, rebuilt: Rebuilt) -> Iterator[UncertainWriter]:
     """Those whose rows came through the log, any of which may be a lost one."""
     if not rebuilt.complete:
-        for key, last in writers_of(state_store(task.state_uri), task.target.log_id).items():
+        for key, last in LogReader(state_store(task.state_uri), task.target.log_id).last_batches().items():
             yield UncertainWriter(key, last.number)
 
 

@@ -24,11 +24,10 @@ from lakewarden.catalog.state.job_log import JobLog
 from lakewarden.errors import BeingErased, Conflict, InvalidArgument, LakewardenError, NotFound
 from lakewarden.log.chunk import Chunk
 from lakewarden.log.objects.cuts.closing import close_user, open_user
-from lakewarden.log.objects.log import ObjectLog
 from lakewarden.log.objects.pack import pack_segment
 from lakewarden.log.position import Receipt
 from lakewarden.log.record import Batch
-from lakewarden.log.table_log import LogTerms
+from lakewarden.log.table_log import LogTerms, TableLog
 from lakewarden.log.touches import Touched
 from lakewarden.maintenance.erase.run import erase
 from lakewarden.tables.client import TableClient
@@ -222,7 +221,7 @@ def test_a_file_whose_row_is_refused_goes_again(lake: Lakehouse, photos: TableCl
     """Its writer looked before the user was closed."""
     mark = lake.warehouse.erasures.mark("ann")
 
-    class Late(ObjectLog):
+    class Late(TableLog):
         def append(self, batch: Batch, after: int | None = None, keys: Touched | None = None) -> Receipt:
             close_user(lake.warehouse.state, photos.table.log_id, mark)
             return super().append(batch, after, keys)

@@ -14,8 +14,7 @@ from lakewarden import Lakehouse
 from lakewarden.base.clock import random_id
 from lakewarden.base.faults import Reach
 from lakewarden.errors import LakewardenError
-from lakewarden.log.objects.log import ObjectLog
-from lakewarden.log.table_log import LogTerms
+from lakewarden.log.table_log import LogTerms, TableLog
 from lakewarden.storage.objects import ObjectStore
 from tests.fixtures.children import CONTEXT, ended, exit_statuses, start
 from tests.fixtures.forwarding import ForwardingStore
@@ -158,7 +157,7 @@ def _write_slowly(uri: str, place: str, hours: int, arrived: Event, go_on: Event
         warehouse = lake.warehouse
         store = _HeldStore(warehouse.state, reach)
         terms = LogTerms(warehouse.settings.log, clock, random_id, warehouse.erasures.mark, warehouse.format)
-        slow = ObjectLog(store, client.table.log_id, terms, reach=reach)
+        slow = TableLog(store, client.table.log_id, terms, reach=reach)
         try:
             replace(client, log=slow).write(notes({500: "slow"}), user="ann")
         except LakewardenError as error:

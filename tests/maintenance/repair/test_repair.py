@@ -19,7 +19,7 @@ from lakewarden.catalog.state.floor import floor_at
 from lakewarden.catalog.state.floor_entries import ON_STORAGES, FloorLocation
 from lakewarden.cli.main import main
 from lakewarden.errors import InvalidArgument, LakewardenError, NotFound, StorageUnavailable
-from lakewarden.log.objects.log import ObjectLog
+from lakewarden.log.table_log import TableLog
 from lakewarden.maintenance.repair import run as run_module
 from lakewarden.maintenance.repair import scope as scope_module
 from lakewarden.storage.local import LocalObjects
@@ -333,7 +333,7 @@ STEPS: list[tuple[Any, str]] = [
     (scope_module, "_commit"),
     (run_module, "repair_scope"),
     (run_module, "raise_floors"),
-    (ObjectLog, "note_rewound"),
+    (TableLog, "note_rewound"),
 ]
 
 

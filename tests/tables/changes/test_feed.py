@@ -17,8 +17,8 @@ from lakewarden.base.setting_sections import LogSettings
 from lakewarden.base.settings import Settings
 from lakewarden.catalog.evolution import AddColumn, DropColumn
 from lakewarden.errors import Ended, InvalidArgument, NotFound
-from lakewarden.log.objects.log import ObjectLog
 from lakewarden.log.objects.trail import ListedTrail
+from lakewarden.log.table_log import TableLog
 from lakewarden.tables.changes.feed import ChangeFeed
 from lakewarden.tables.changes.value import Changes, Start
 from lakewarden.tables.client import TableClient
@@ -243,14 +243,14 @@ def test_a_snapshot_of_many_looks_at_the_log_for_all_of_them(
     for user in users:
         table.write(notes({1: user}), user=user)
     lake.flush(NOTES, user="u3")
-    looks, trail = 0, ObjectLog.trail
+    looks, trail = 0, TableLog.trail
 
     def counted(*given: Any) -> ListedTrail:
         nonlocal looks
         looks += 1
         return trail(*given)
 
-    monkeypatch.setattr(ObjectLog, "trail", counted)
+    monkeypatch.setattr(TableLog, "trail", counted)
     assert [row[2] for row in listed(table.changes())] == sorted(users)
     assert looks <= 3
 

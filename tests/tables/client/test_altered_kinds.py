@@ -10,7 +10,7 @@ import pytest
 
 from lakewarden import Lakehouse
 from lakewarden.errors import Conflict, ConstraintViolation, NotFound, SchemaChanged, StorageUnavailable
-from lakewarden.log.objects.log import ObjectLog
+from lakewarden.log.table_log import TableLog
 from lakewarden.tables.client import TableClient
 from lakewarden.tables.direct.commit import DirectCommit
 from tests.fixtures.lakes import lake_fixture
@@ -130,13 +130,13 @@ def test_whatever_is_raised_the_note_is_closed(lake: Lakehouse, error: type[Base
 
 
 def test_a_note_whose_answer_was_lost_is_closed(lake: Lakehouse, monkeypatch: pytest.MonkeyPatch) -> None:
-    client, open_direct = opened(lake, KEYLESS), ObjectLog.open_direct
+    client, open_direct = opened(lake, KEYLESS), TableLog.open_direct
 
-    def loses(log: ObjectLog, write_id: str) -> bool:
+    def loses(log: TableLog, write_id: str) -> bool:
         assert not open_direct(log, write_id)
         raise StorageUnavailable("the answer was lost")
 
-    monkeypatch.setattr(ObjectLog, "open_direct", loses)
+    monkeypatch.setattr(TableLog, "open_direct", loses)
     with pytest.raises(StorageUnavailable):
         client.write([{"id": 2}])
     assert client.log.direct_upto() is None

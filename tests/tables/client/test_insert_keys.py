@@ -13,7 +13,7 @@ import pytest
 
 from lakewarden import Column, Lakehouse
 from lakewarden.errors import ConstraintViolation, StorageUnavailable
-from lakewarden.log.objects.log import ObjectLog
+from lakewarden.log.table_log import TableLog
 from lakewarden.storage.local import LocalObjects
 from lakewarden.tables.client import TableClient
 from lakewarden.tables.keys.pending import PendingKeys
@@ -128,7 +128,7 @@ def test_rows_that_a_restore_discarded_are_gone_although_the_log_still_has_them(
         raise StorageUnavailable("the log cannot be settled")
 
     with monkeypatch.context() as patch:
-        patch.setattr(ObjectLog, "settle", fail)
+        patch.setattr(TableLog, "settle", fail)
         with suppress(StorageUnavailable):
             newest = lake.table(NOTES).history(user=USER)[0].version
             lake.restore(NOTES, user=USER, version=newest, discard_pending=True, dry_run=False)

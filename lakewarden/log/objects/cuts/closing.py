@@ -18,6 +18,7 @@ from datetime import datetime
 from lakewarden.base.attempts import Attempts
 from lakewarden.base.faults import Reach, no_faults
 from lakewarden.errors import Conflict
+from lakewarden.log.appending import Mark
 from lakewarden.log.objects import names
 from lakewarden.log.objects.cache import HeaderCache
 from lakewarden.log.objects.clean import clean
@@ -31,7 +32,6 @@ from lakewarden.log.objects.segment import read_carry
 from lakewarden.log.objects.staging import remove_of
 from lakewarden.log.objects.view import check_given_up, read_view
 from lakewarden.log.position import LAST_POSITION, NOTHING, end_of, position_of
-from lakewarden.log.table_log import Mark
 from lakewarden.log.view import PendingRows
 from lakewarden.storage.objects import Missing, ObjectStore
 

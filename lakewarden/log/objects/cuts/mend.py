@@ -13,6 +13,7 @@ from itertools import pairwise
 
 from lakewarden.base.attempts import Attempts
 from lakewarden.errors import Corrupt, InvalidArgument
+from lakewarden.log.appending import Mark
 from lakewarden.log.chunk import RowRange
 from lakewarden.log.objects import names
 from lakewarden.log.objects.cache import HeaderCache
@@ -27,7 +28,6 @@ from lakewarden.log.objects.segment import read_carry, read_segment
 from lakewarden.log.objects.view import read_view
 from lakewarden.log.once import ANY
 from lakewarden.log.position import LAST_POSITION, NOTHING, end_of
-from lakewarden.log.table_log import Mark
 from lakewarden.storage.objects import Missing, ObjectStore
 
 _SHOWN = 10

@@ -7,13 +7,13 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from lakewarden.base.clock import Clock, NewId, to_millis
+from lakewarden.log.appending import Mark
 from lakewarden.log.objects import names
-from lakewarden.log.objects.cut import EVERYBODY, LogCut, newest_cut
+from lakewarden.log.objects.cut import EVERYBODY, LogCut
 from lakewarden.log.objects.cuts.fill import fill
 from lakewarden.log.objects.cuts.next_cut import advance
 from lakewarden.log.objects.pack import INDEXED
 from lakewarden.log.objects.put import Puts, Segment, WriterTerms
-from lakewarden.log.table_log import HELD, Mark
 from lakewarden.storage.objects import ObjectStore
 
 # The store's time: the one clock that all processes of a log can read, by when an object was made there.
@@ -84,7 +84,7 @@ def open_direct(store: ObjectStore, log_id: str, write_id: str, clock: StoreCloc
         clock.learn(cut.version)
         # The note was made by the wrong clock and could count as quiet at once (docs/decisions/0108-the-stores-time.md).
         if clock.differs:
-            cut = _renewed(store, log_id, write_id, clock(), back=True)
+            cut = renew_direct(store, log_id, write_id, clock(), back=True)
     return bool(quiet(cut, clock()))
 
 
@@ -100,13 +100,9 @@ def _touched(store: ObjectStore, log_id: str) -> int:
     return advance(store, log_id, same).version
 
 
-def renew_direct(store: ObjectStore, log_id: str, write_id: str, now: datetime) -> None:
-    """Says that a write is still under way. Raises as `open_direct`."""
-    _renewed(store, log_id, write_id, now)
+def renew_direct(store: ObjectStore, log_id: str, write_id: str, now: datetime, *, back: bool = False) -> LogCut:
+    """Says that a write is still under way. Raises as `open_direct`.
 
-
-def _renewed(store: ObjectStore, log_id: str, write_id: str, now: datetime, *, back: bool = False) -> LogCut:
-    """
     Args:
         back: also where the note has a later time, which was not the store's.
     """
@@ -120,16 +116,6 @@ def _renewed(store: ObjectStore, log_id: str, write_id: str, now: datetime, *, b
         return replace(cut, direct={**cut.direct, write_id: (noted[0], millis)})
 
     return advance(store, log_id, renewed)
-
-
-def is_held(store: ObjectStore, log_id: str) -> bool:
-    """Whether one of the noted writes is about to commit rows that others would read. Raises as `is_noted`."""
-    return any(id_.startswith(HELD) for id_ in newest_cut(store, log_id).direct)
-
-
-def is_noted(store: ObjectStore, log_id: str, write_id: str) -> bool:
-    """Whether a write is still noted: without that, it may not commit. Raises `Conflict`, `StorageUnavailable`: try again."""
-    return write_id in newest_cut(store, log_id).direct
 
 
 def replace_quiet(store: ObjectStore, log_id: str, barrier_id: str, clock: StoreClock) -> bool:
@@ -161,12 +147,6 @@ def close_direct(store: ObjectStore, log_id: str, write_id: str) -> None:
         return None if len(left) == len(cut.direct) else replace(cut, direct=left)
 
     advance(store, log_id, forgotten)
-
-
-def resolved_upto(cut: LogCut) -> int | None:
-    """The last position up to which no direct write is under way; None when none is. No clock has a say in it: a note counts
-    until a write, a flush or a barrier has taken it away, behind which its write cannot commit."""
-    return min((entry[0] for entry in cut.direct.values()), default=None)
 
 
 def may_be_quiet(cut: LogCut, clock: StoreClock) -> bool:
