@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Final, Protocol
+from collections.abc import Iterable
+from typing import Protocol
 
+from lakewarden.log.objects.log_view import LogView
 from lakewarden.log.once import Pieces, Staging, WriterBatch
-from lakewarden.log.position import Receipt
+from lakewarden.log.position import Behind, Receipt
 from lakewarden.log.record import Batch, LogBatch
 from lakewarden.log.touches import Touched
-from lakewarden.log.view import LogView
-
-Mark = Callable[[str], str]
-"""The keyed hash by which a log names a user who is being erased."""
-
-HELD: Final = "held/"
-"""How the id of a direct write begins for which those wait that read what it is about to change."""
-
-Behind = Callable[[], int]
-"""Looks at a log, and returns the position that it saw as the last: `position_of(view.end)`."""
 
 
 class Appending(Protocol):

@@ -16,9 +16,10 @@ from lakewarden.base.faults import Reach, no_faults
 from lakewarden.catalog.model import TableSchema
 from lakewarden.errors import Conflict, Corrupt
 from lakewarden.log.log_reader import LogReader
+from lakewarden.log.objects.log_view import LogView
 from lakewarden.log.position import NOTHING
 from lakewarden.log.record import SEQ, decode
-from lakewarden.log.view import LogView, PendingRows
+from lakewarden.log.view import PendingRows
 from lakewarden.storage.objects import Missing
 from lakewarden.storage.steps import Steps
 

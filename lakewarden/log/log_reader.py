@@ -13,12 +13,12 @@ from lakewarden.log.objects import names
 from lakewarden.log.objects.cache import HeaderCache
 from lakewarden.log.objects.cut import newest_cut
 from lakewarden.log.objects.cuts import mend, writers
-from lakewarden.log.objects.log_view import ListedLogView
-from lakewarden.log.objects.segment import read_chunk, read_chunks
-from lakewarden.log.objects.trail import ListedTrail, read_trail
-from lakewarden.log.objects.view import make_durable, metadata_of, own, read_view, rows_of
+from lakewarden.log.objects.log_view import LogView
+from lakewarden.log.objects.segment import may_have_metadata, read_chunk, read_chunks, read_metadata
+from lakewarden.log.objects.trail import Trail, read_trail
+from lakewarden.log.objects.view import make_durable, read_view, rows_of
 from lakewarden.log.once import LastBatch
-from lakewarden.log.view import LogView, PendingRows, UserSigns
+from lakewarden.log.view import PendingRows, UserSigns
 from lakewarden.storage.objects import ObjectStore
 
 _APART = 64 << 10
@@ -47,7 +47,7 @@ class LogReader:
         """Returns the same reader without anything read before."""
         return LogReader(self._store, self._log_id)
 
-    def view(self, users: Collection[str] | None = None) -> ListedLogView:
+    def view(self, users: Collection[str] | None = None) -> LogView:
         """Returns the log as it is now. An unknown log is empty.
 
         Args:
@@ -65,7 +65,7 @@ class LogReader:
         Raises:
             NotDurable: the disk reported an error.
         """
-        make_durable(self._store, own(view))
+        make_durable(self._store, view)
 
     def rows(self, pending: PendingRows, schemas: tuple[TableSchema, ...], *, for_flush: bool = False) -> pa.Table:
         """Returns a user's pending rows: the columns of the newest schema, `_seq`, `_op`; ascending by `_seq`.
@@ -84,7 +84,7 @@ class LogReader:
 
         Raises `Missing` when they were cleaned up.
         """
-        return metadata_of(self._store, pending)
+        return [read_metadata(self._store, each) for each in pending.ranges if may_have_metadata(each)]
 
     def chunk(self, where: RowRange) -> memoryview:
         """Returns a chunk's rows, still encoded (`record.decode`). Raises `Missing` when it was cleaned up."""
@@ -96,7 +96,7 @@ class LogReader:
         found = dict(zip(order, read_chunks(self._store, [where[number] for number in order], apart=_APART), strict=True))
         return [found[number] for number in range(len(where))]
 
-    def trail(self, after: int, users: Collection[str] | None = None) -> ListedTrail:
+    def trail(self, after: int, users: Collection[str] | None = None) -> Trail:
         """Returns the log and its history, where they hold rows beyond that `_seq`.
 
         Args:
@@ -116,7 +116,7 @@ class LogReader:
             rows.update(header.keys)
         return trace_of(key, rows, certain=not view.cut.keys_gone)
 
-    def faults(self) -> mend.ObjectLogFaults:
+    def faults(self) -> mend.LogFaults:
         """Reads all of the log again, and returns what is lost.
 
         Raises:

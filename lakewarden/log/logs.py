@@ -11,9 +11,9 @@ from lakewarden.base.recent import Recent
 from lakewarden.log.objects.cache import HeaderCache
 from lakewarden.log.objects.cuts import writers
 from lakewarden.log.objects.cuts.closing import remove_seal
+from lakewarden.log.objects.log_view import LogViews
 from lakewarden.log.objects.view import read_views
 from lakewarden.log.table_log import LogTerms, TableLog
-from lakewarden.log.view import LogView, LogViews
 from lakewarden.storage.objects import ObjectStore
 
 _KEPT = 256
@@ -46,7 +46,7 @@ class Logs:
         """Returns a log that is already open. Raises `KeyError` when it is not."""
         return self._open[log_id]
 
-    def views(self, users: Mapping[str, Collection[str]] | None = None) -> LogViews[LogView]:
+    def views(self, users: Mapping[str, Collection[str]] | None = None) -> LogViews:
         """Reads every log that is not empty, by one listing. Leaves out the logs of dropped tables.
 
         Args:

@@ -8,6 +8,7 @@ eight bits of the bucket keep the rows of a table's partitions apart.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from lakewarden.base.scope import NOTHING as NOTHING  # noqa: PLC0414  # whoever counts positions begins with it
@@ -42,6 +43,10 @@ def whole(seq: int) -> int:
     """Returns the end of the last position all of whose rows are at or below `seq`."""
     # With one added, a `seq` that is itself the end of a position keeps that position.
     return end_of(position_of(seq + 1) - 1)
+
+
+Behind = Callable[[], int]
+"""Looks at a log, and returns the position that it saw as the last: `position_of(view.end)`."""
 
 
 # The result of an append: how many rows were appended, and where; or how many were, if it failed half-way.

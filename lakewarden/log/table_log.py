@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Final
 
 import pyarrow as pa
 from msgspec.structs import replace
@@ -21,7 +22,6 @@ from lakewarden.base.setting_sections import LogSettings
 from lakewarden.base.threads import QueuedTurns
 from lakewarden.catalog.model import TableSchema
 from lakewarden.errors import Corrupt
-from lakewarden.log.appending import HELD, Behind, Mark
 from lakewarden.log.chunk import RowRange
 from lakewarden.log.log_reader import LogReader
 from lakewarden.log.objects.cache import HeaderCache
@@ -31,16 +31,15 @@ from lakewarden.log.objects.cuts.closing import close_user, gone_since, leave_ou
 from lakewarden.log.objects.cuts.fill import fill
 from lakewarden.log.objects.cuts.next_cut import has_expired
 from lakewarden.log.objects.cuts.settle import CutTerms, settle
-from lakewarden.log.objects.log_view import ListedLogView
+from lakewarden.log.objects.log_view import LogView
 from lakewarden.log.objects.put import WriterTerms
 from lakewarden.log.objects.staging import remove_abandoned
-from lakewarden.log.objects.view import own
 from lakewarden.log.objects.writer import LogWriter
 from lakewarden.log.once import Pieces, Resume, StagedPiece, Staging, WriterBatch, stopped, writer_key
-from lakewarden.log.position import Receipt, end_of
+from lakewarden.log.position import Behind, Receipt, end_of
 from lakewarden.log.record import Batch, LogBatch
 from lakewarden.log.touches import Touched
-from lakewarden.log.view import LogFaults, LogView, PendingRows
+from lakewarden.log.view import Mark, PendingRows
 from lakewarden.storage.location import local_path
 from lakewarden.storage.objects import ObjectStore
 
@@ -60,6 +59,9 @@ class LogTerms:
     still_there: Callable[[], None] = lambda: None
     """Checks that the table exists. Raises `NotFound` if it was dropped."""
 
+
+HELD: Final = "held/"
+"""How the id of a direct write begins for which those wait that read what it is about to change."""
 
 _WORTH = 16
 """Small objects that no reader needs, from which an object store is asked to remove them: those of eight flushes or so."""
@@ -85,7 +87,7 @@ class TableLog(LogReader):
         if self._writer is not None:
             self._writer.look_again()
 
-    def view(self, users: Collection[str] | None = None) -> ListedLogView:
+    def view(self, users: Collection[str] | None = None) -> LogView:
         try:
             return super().view(users)
         except Corrupt:
@@ -210,7 +212,7 @@ class TableLog(LogReader):
     def _settle(self, view: LogView, settled: Mapping[str, int], keep: bool | float, worth: int, reach: Reach) -> None:
         now = None if keep is False else self._terms.clock()
         terms = self._cut_terms(reach, None if isinstance(keep, bool) else keep)
-        settle(self._store, own(view), settled, terms, now=now, cache=self._headers, worth=worth)
+        settle(self._store, view, settled, terms, now=now, cache=self._headers, worth=worth)
 
     def forget_expired(self, view: LogView, kept_seconds: float | None = None) -> None:
         """Removes what has been kept for subscribers for long enough, and what dead writers left. Raises as `settle`.
@@ -219,8 +221,8 @@ class TableLog(LogReader):
             kept_seconds: how long that is, instead of `retention_seconds`.
         """
         seconds = self._terms.settings.retention_seconds if kept_seconds is None else kept_seconds
-        remove_abandoned(self._store, self._log_id, own(view).unnamed, self._terms.clock())
-        if has_expired(own(view).cut, seconds, self._terms.clock()):
+        remove_abandoned(self._store, self._log_id, view.unnamed, self._terms.clock())
+        if has_expired(view.cut, seconds, self._terms.clock()):
             self._settle(view, {}, float(seconds), 1, no_faults)
 
     def gone_since(self, view: LogView, users: Collection[str]) -> set[str]:
@@ -228,7 +230,7 @@ class TableLog(LogReader):
 
         Call this after storing a user's name, and remove the names of these users again. A later erasure finds the others.
         """
-        return gone_since(self._store, own(view), users, self._terms.mark)
+        return gone_since(self._store, view, users, self._terms.mark)
 
     def require_columns(self, version: int) -> None:
         """From now on appends of rows of an older schema version raise `SchemaChanged`. Idempotent.
@@ -308,14 +310,14 @@ class TableLog(LogReader):
         """Whether a noted write whose id begins with `HELD` is about to commit, at a position that the view has: what is read
         behind the view is about to change. Raises as `open_direct`."""
         # Who is about to commit has taken a position without rows, and none with rows comes behind it before that is over.
-        run = own(view).run
+        run = view.run
         if run and run[-1].rows:
             return False
         return any(id_.startswith(HELD) for id_ in newest_cut(self._store, self._log_id).direct)
 
     def has_quiet(self, view: LogView) -> bool:
         """Whether the view notes writes that gave no sign of life for minutes, or may have given none: `replace_quiet` knows."""
-        return notes.may_be_quiet(own(view).cut, self._store_clock)
+        return notes.may_be_quiet(view.cut, self._store_clock)
 
     def replace_quiet(self, barrier_id: str) -> bool:
         """Notes a barrier in place of those; returns whether there were any. Raises as `open_direct`.
@@ -349,14 +351,13 @@ class TableLog(LogReader):
         """
         notes.note_rewound(self._store, self._log_id, marks, self.take_position() if position is None else position)
 
-    def give_up(self, faults: LogFaults) -> None:
+    def give_up(self, faults: mend.LogFaults) -> None:
         """Gives up what is lost, so that the log works again. Where rows are, the last batch of each writer with an identity is
         uncertain from then on, and there may have been other writers. Idempotent.
 
         Raises:
             Conflict, StorageUnavailable: try again.
         """
-        assert isinstance(faults, mend.ObjectLogFaults), "faults of a log of objects"
         mend.give_up(self._store, faults)
 
     def leave_out_chunks(self, chunks: Collection[RowRange]) -> None:

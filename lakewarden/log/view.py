@@ -1,17 +1,16 @@
-"""Views of a table's log: the pending rows, everything that the log keeps, and the state of a user."""
+"""What views of a table's log show: pending rows, and the state of a user."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from lakewarden.errors import Terminal
 from lakewarden.log.chunk import RowRange
 
 
@@ -48,65 +47,8 @@ class PendingCounts:
     """When the oldest row was stored, by its writer's clock: microseconds since the epoch."""
 
 
-class LogView(Protocol):
-    """A table's log as of one moment."""
-
-    @property
-    def log_id(self) -> str: ...
-
-    @property
-    def pending(self) -> Mapping[str, PendingRows]:
-        """By user; `""` for a SHARED table. One user's are found without a look at the others'."""
-        ...
-
-    def pending_of(self, users: Collection[str]) -> Mapping[str, PendingRows]:
-        """Those of these users, without a look at the others'."""
-        ...
-
-    def since(self, former: LogView, users: Collection[str]) -> tuple[RowRange, ...] | None:
-        """The chunks of these users that came since a former view of the log; None where something else happened to it since: a
-        flush, an erasure, a write past the log."""
-        ...
-
-    @property
-    def counts(self) -> PendingCounts:
-        """The same, counted in columns."""
-        ...
-
-    @property
-    def last_position(self) -> int: ...
-
-    @property
-    def end(self) -> int:
-        """The last possible `_seq` of what was read: a flush of the view settles up to here."""
-        ...
-
-    @property
-    def settled(self) -> bool:
-        """Whether any part of the log was ever settled."""
-        ...
-
-    @property
-    def removals(self) -> tuple[tuple[str, int], ...]:
-        """Whose rows the last erasures left out, by keyed hash and up to where, and whether the warehouse came from a backup:
-        another value than before wherever users with rows were removed since."""
-        ...
-
-    @property
-    def closed(self) -> Collection[str]:
-        """Who is being erased, by keyed hash. An erasure that begins later takes a position behind the view."""
-        ...
-
-
-V_co = TypeVar("V_co", bound=LogView, covariant=True)
-
-
-@dataclass(frozen=True)
-class LogViews(Generic[V_co]):
-    """Logs by their ids. A fault of one log does not hide others."""
-
-    sound: Mapping[str, V_co]
-    faults: Mapping[str, Terminal]
+Mark = Callable[[str], str]
+"""The keyed hash by which a log names a user who is being erased."""
 
 
 @dataclass(frozen=True)
@@ -140,80 +82,3 @@ class Upset:
 
     rewound: int | None
     erased: int | None
-
-
-class Trail(Protocol):
-    """A log and its history as of one moment, where they hold rows beyond some `_seq`."""
-
-    @property
-    def after(self) -> int:
-        """That `_seq`."""
-        ...
-
-    @property
-    def view(self) -> LogView: ...
-
-    @property
-    def end(self) -> int:
-        """The last possible `_seq` of what was read."""
-        ...
-
-    @property
-    def forgotten(self) -> int:
-        """All rows beyond this `_seq` still exist, in the log or in its history."""
-        ...
-
-    def load(self, users: Collection[str]) -> None:
-        """Looks these users up at once, so that `ranges` finds each without a search. Raises `Missing` as they do."""
-        ...
-
-    def complete_after(self, seq: int) -> bool:
-        """Returns whether every row of the log beyond this `_seq` is here. If not, one scope's rows may still all be here."""
-        ...
-
-    def ranges(self, user: str, after: int) -> tuple[RowRange, ...]:
-        """Returns the user's chunks with rows beyond a `_seq` (not below `after` of the trail), ascending."""
-        ...
-
-    def every_range(self, after: int) -> tuple[RowRange, ...]:
-        """Returns all users' chunks with rows beyond a `_seq`, ascending. Of a trail that was read for all users."""
-        ...
-
-    @property
-    def upset(self) -> Upset:
-        """Returns when users' rows were last changed by what is not a row of the log, whoever they are."""
-        ...
-
-    def settled_upto(self, user: str) -> int:
-        """Returns the highest `_seq` up to which flushes have certainly settled the user's rows; `NOTHING` when unknown."""
-        ...
-
-    def signs(self, mark: str) -> UserSigns:
-        """Returns the state of the user with this keyed hash."""
-        ...
-
-
-class LogFaults(Protocol):
-    """Returns whether anything is lost."""
-
-    def __bool__(self) -> bool: ...
-
-    @property
-    def positions(self) -> tuple[int, ...]:
-        """The positions whose acknowledged rows are lost from the log."""
-        ...
-
-    @property
-    def rows(self) -> Mapping[int, int | None]:
-        """The number of rows by lost position; None when unknown."""
-        ...
-
-    @property
-    def carry(self) -> Sequence[str]:
-        """Lost objects with rows of earlier positions that no flush has taken."""
-        ...
-
-    @property
-    def summary(self) -> str:
-        """The same in words, such as `the segments of positions 3, 4 are lost`."""
-        ...

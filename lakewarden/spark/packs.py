@@ -11,7 +11,7 @@ import numpy as np
 from lakewarden.catalog.access import can
 from lakewarden.catalog.model import Table
 from lakewarden.catalog.state.floor import RECENT_SECONDS, floor_at
-from lakewarden.log.view import LogView
+from lakewarden.log.objects.log_view import LogView
 from lakewarden.tables.freshness import Freshness
 from lakewarden.tables.warehouse import Warehouse
 

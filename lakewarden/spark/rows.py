@@ -19,8 +19,8 @@ from lakewarden.delta.reading.bounds import files_to_read, rows_within
 from lakewarden.delta.reading.rows import FileGroup, empty_rows, matches, merged
 from lakewarden.delta.scope import open_scope
 from lakewarden.log.drain import LogScope, read_hot
+from lakewarden.log.objects.log_view import LogView
 from lakewarden.log.stream import read_stream
-from lakewarden.log.view import LogView
 from lakewarden.spark.columns import Owned
 from lakewarden.spark.connection import SparkConnection
 from lakewarden.tables.freshness import Freshness

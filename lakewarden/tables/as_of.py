@@ -22,9 +22,9 @@ from lakewarden.delta.timeline import walk
 from lakewarden.errors import Corrupt, InvalidArgument, NotFound
 from lakewarden.log.chunk import RowRange
 from lakewarden.log.log_reader import LogReader
+from lakewarden.log.objects.trail import Trail
 from lakewarden.log.position import NOTHING, end_of
 from lakewarden.log.record import SEQ, decode
-from lakewarden.log.view import Trail
 from lakewarden.storage.open import open_store
 
 

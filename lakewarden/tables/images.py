@@ -26,13 +26,12 @@ from lakewarden.delta.reading.bounds import key_bounds
 from lakewarden.delta.reading.keys import Keys
 from lakewarden.delta.reading.rows import empty_rows, rows_before
 from lakewarden.errors import Conflict, LakewardenError, NotFound, SchemaChanged
-from lakewarden.log.appending import Behind
+from lakewarden.log.objects.log_view import LogView
 from lakewarden.log.once import Pieces, StagedPiece, Staging, WriterBatch
-from lakewarden.log.position import NOTHING, Receipt, end_of, position_of
+from lakewarden.log.position import NOTHING, Behind, Receipt, end_of, position_of
 from lakewarden.log.record import BEFORE, USER, Batch, LogBatch, before_column, before_field, decode, log_schema
 from lakewarden.log.table_log import TableLog
 from lakewarden.log.touches import Touched
-from lakewarden.log.view import LogView
 from lakewarden.storage.objects import Missing
 from lakewarden.tables.keys.lookup import FEW_KEYS, live_rows, rows_with, touched_by
 from lakewarden.tables.keys.seen_keys import SeenKeys

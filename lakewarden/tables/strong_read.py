@@ -24,8 +24,8 @@ from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import Corrupt, LakewardenError
 from lakewarden.log.drain import LogScope, read_hot
 from lakewarden.log.log_reader import LogReader
+from lakewarden.log.objects.log_view import LogView
 from lakewarden.log.position import NOTHING
-from lakewarden.log.view import LogView
 from lakewarden.storage.objects import Missing
 
 T = TypeVar("T")

@@ -17,7 +17,7 @@ from lakewarden.catalog.model import SchemaColumn, TableSchema
 from lakewarden.log.objects.cache import HeaderCache
 from lakewarden.log.objects.cuts.settle import CutTerms, settle
 from lakewarden.log.objects.header import ID_BYTES
-from lakewarden.log.objects.log_view import ListedLogView
+from lakewarden.log.objects.log_view import LogView
 from lakewarden.log.objects.pack import FIXED, CarriedChunk, sealed
 from lakewarden.log.objects.put import WriterTerms
 from lakewarden.log.objects.view import read_view, rows_of
@@ -97,7 +97,7 @@ def writer(store: LocalObjects, settings: LogSettings | None = None) -> LogWrite
     )
 
 
-def view_of(store: LocalObjects) -> ListedLogView:
+def view_of(store: LocalObjects) -> LogView:
     return read_view(store, LOG, HeaderCache())
 
 

@@ -17,7 +17,7 @@ from lakewarden.log.objects.cache import HeaderCache
 from lakewarden.log.objects.cuts.closing import close_user, leave_out, open_user, remove_log
 from lakewarden.log.objects.cuts.mend import faults_of, give_up
 from lakewarden.log.objects.cuts.settle import CutTerms, settle
-from lakewarden.log.objects.log_view import ListedLogView
+from lakewarden.log.objects.log_view import LogView
 from lakewarden.log.objects.put import WriterTerms
 from lakewarden.log.objects.view import read_view, rows_of
 from lakewarden.log.objects.writer import LogWriter
@@ -32,11 +32,11 @@ def at(position: int) -> str:
     return names.segment_key(LOG, position)
 
 
-def look(store: Store, cache: HeaderCache, *users: str) -> ListedLogView:
+def look(store: Store, cache: HeaderCache, *users: str) -> LogView:
     return read_view(store, LOG, cache, users)
 
 
-def ids(store: Store, view: ListedLogView, user: str) -> list[int]:
+def ids(store: Store, view: LogView, user: str) -> list[int]:
     pending = view.pending_of((user,)).get(user)
     return [] if pending is None else ids_of(rows_of(store, pending, (NOTES,)))
 

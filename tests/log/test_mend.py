@@ -13,7 +13,7 @@ from lakewarden.errors import Corrupt, InvalidArgument
 from lakewarden.log.objects import names
 from lakewarden.log.objects.cache import HeaderCache
 from lakewarden.log.objects.cut import EVERYBODY, LogCut, newest_cut
-from lakewarden.log.objects.cuts.mend import ObjectLogFaults, faults_of, give_up, jump
+from lakewarden.log.objects.cuts.mend import LogFaults, faults_of, give_up, jump
 from lakewarden.log.objects.cuts.settle import CutTerms, settle
 from lakewarden.log.objects.trail import read_trail
 from lakewarden.log.position import LAST_POSITION, NOTHING, end_of, position_of
@@ -43,7 +43,7 @@ def damage(store: Store, key: str, data: bytes) -> None:
     store.create(key, data)
 
 
-def mended(store: Store) -> ObjectLogFaults:
+def mended(store: Store) -> LogFaults:
     """The faults, after which the log is sound."""
     faults = faults_of(store, LOG)
     assert faults
@@ -56,9 +56,9 @@ def mended(store: Store) -> ObjectLogFaults:
 def test_a_sound_log_has_no_faults(store: Store) -> None:
     assert not faults_of(store, LOG)
     settle_log(store, "u", keep=True)
-    assert faults_of(store, LOG) == ObjectLogFaults(LOG)
+    assert faults_of(store, LOG) == LogFaults(LOG)
     before = newest_cut(store, LOG)
-    assert give_up(store, ObjectLogFaults(LOG)) == before == newest_cut(store, LOG)
+    assert give_up(store, LogFaults(LOG)) == before == newest_cut(store, LOG)
     assert not faults_of(store, "unknown")
 
 
@@ -70,7 +70,7 @@ def test_rows_that_are_cut_off_are_corrupt(store: Store) -> None:
 
 def test_missing_positions(store: Store) -> None:
     store.delete([at(0), at(2)])
-    assert mended(store) == ObjectLogFaults(LOG, missing=(0, 2))
+    assert mended(store) == LogFaults(LOG, missing=(0, 2))
     assert pending_ids(store, "u") == [1, 3]
     assert position_of(writer(store).append(notes("u", 4)).last_seq) == 4
     cut = newest_cut(store, LOG)
@@ -88,21 +88,21 @@ def test_a_replaced_position_keeps_what_is_there(store: Store) -> None:
     writer(store).append(notes("u", 7))
     store.delete([at(5)])
     log = writer(store)
-    assert mended(store) == ObjectLogFaults(LOG, missing=(5,))
+    assert mended(store) == LogFaults(LOG, missing=(5,))
     assert pending_ids(store, "u") == [0, 1, 2, 3, 4, 7]
 
 
 def test_a_position_that_was_put_again_is_told_and_read(store: Store) -> None:
     data = store.get(at(1))
     damage(store, at(1), resummed(data.replace(data[16:32], b"\7" * 16)))
-    assert mended(store) == ObjectLogFaults(LOG, replaced=(1,))
+    assert mended(store) == LogFaults(LOG, replaced=(1,))
     assert pending_ids(store, "u") == [0, 1, 2, 3]
 
 
 @pytest.mark.parametrize(("cut_off", "whole"), [(0, []), (10, []), (60, []), (-1, [1])])
 def test_of_an_unreadable_segment_the_whole_chunks_are_kept(store: Store, cut_off: int, whole: list[int]) -> None:
     damage(store, at(1), store.get(at(1))[:cut_off])
-    assert mended(store) == ObjectLogFaults(LOG, unreadable=(1,))
+    assert mended(store) == LogFaults(LOG, unreadable=(1,))
     assert (pending_ids(store, "u"), pending_ids(store, "v")) == ([0, *whole, 2, 3], [10, 12, 13])
 
 
@@ -114,7 +114,7 @@ def test_lost_carry_and_history(store: Store) -> None:
     store.delete([*cut.carry, *(kept.key for kept in cut.history)])
     with pytest.raises(Corrupt, match=r"carry/.* is missing .*lakewarden repair"):
         view_of(store)
-    assert mended(store) == ObjectLogFaults(LOG, carry=cut.carry, history=cut.history)
+    assert mended(store) == LogFaults(LOG, carry=cut.carry, history=cut.history)
     after = newest_cut(store, LOG)
     assert (after.carry, after.history, after.forgotten) == ((), (), end_of(3))
     assert view_of(store).pending == {}

@@ -15,7 +15,7 @@ from lakewarden.log.objects.clean import clean
 from lakewarden.log.objects.cut import LogCut, encode_cut, newest_cut
 from lakewarden.log.objects.cuts import settle as settling
 from lakewarden.log.objects.cuts.settle import CutTerms, settle
-from lakewarden.log.objects.log_view import ListedLogView
+from lakewarden.log.objects.log_view import LogView
 from lakewarden.log.objects.segment import read_chunk
 from lakewarden.log.objects.trail import read_trail
 from lakewarden.log.objects.view import read_view
@@ -31,8 +31,8 @@ class Crash(BaseException):
 
 
 def settled(
-    store: Store, *users: str, view: ListedLogView | None = None, settings: LogSettings = HALF, reach: Reach = no_faults
-) -> ListedLogView:
+    store: Store, *users: str, view: LogView | None = None, settings: LogSettings = HALF, reach: Reach = no_faults
+) -> LogView:
     view = view or view_of(store)
     settle(store, view, dict.fromkeys(users, view.end), CutTerms(settings, random_id, reach=reach))
     return view_of(store)
@@ -241,7 +241,7 @@ def test_a_crash_anywhere_loses_nothing_and_the_next_one_cleans_up(store: Store,
     assert kinds(store).count("cuts") == 1
 
 
-def waiting(store: Store, *users: str, view: ListedLogView | None = None) -> None:
+def waiting(store: Store, *users: str, view: LogView | None = None) -> None:
     """Settles, and removes nothing below eight objects."""
     view = view or view_of(store)
     settle(store, view, dict.fromkeys(users, view.end), CutTerms(HALF, random_id), worth=8)
@@ -304,7 +304,7 @@ def in_hand(monkeypatch: pytest.MonkeyPatch) -> ChunksInHand:
     return made
 
 
-def _read(store: Store, in_hand: ChunksInHand, *users: str) -> ListedLogView:
+def _read(store: Store, in_hand: ChunksInHand, *users: str) -> LogView:
     """As a flush does: the chunks are in hand."""
     view = view_of(store)
     for each in (each for user in users for each in view.pending[user].ranges):
@@ -313,7 +313,7 @@ def _read(store: Store, in_hand: ChunksInHand, *users: str) -> ListedLogView:
     return view
 
 
-def _settle(store: Store, view: ListedLogView, *users: str) -> None:
+def _settle(store: Store, view: LogView, *users: str) -> None:
     settle(store, view, dict.fromkeys(users, view.end), CutTerms(HALF, random_id), now=_NOW)
 
 

@@ -11,7 +11,7 @@ from lakewarden.base.recent import Recent
 from lakewarden.log.chunk import RowRange
 from lakewarden.log.objects.cut import LogCut
 from lakewarden.log.objects.header import Header
-from lakewarden.log.objects.log_view import ListedLogView
+from lakewarden.log.objects.log_view import LogView
 from lakewarden.storage.objects import ObjectStore
 
 
@@ -29,7 +29,7 @@ class HeaderCache:
         """Segments that a writer remembers for who reads the log in its process; one that only writes has few."""
         self._cuts: Recent[str, LogCut] = Recent(max_notes)
         """The last of each log, bounded by what they note, some 100 bytes each: a server comes by more logs than are in use."""
-        self._views: Recent[str, ListedLogView] = Recent(max_chunks)
+        self._views: Recent[str, LogView] = Recent(max_chunks)
 
     def header(self, key: str) -> Header | None:
         return self._headers.get(key) or self._own.get(key)
@@ -54,10 +54,10 @@ class HeaderCache:
             if self._headers.get(header.key) is not header:
                 self._headers.put(header.key, header, header.weight)
 
-    def view(self, log_id: str) -> ListedLogView | None:
+    def view(self, log_id: str) -> LogView | None:
         return self._views.get(log_id)
 
-    def keep_view(self, view: ListedLogView) -> None:
+    def keep_view(self, view: LogView) -> None:
         """Keeps the last view of a log, in place of the one before."""
         self._views.put(view.log_id, view, view.weight)
 

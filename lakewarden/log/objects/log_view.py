@@ -14,13 +14,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakewarden.base.arrays import numbers, texts, values
+from lakewarden.errors import Terminal
 from lakewarden.log.chunk import RowRange
 from lakewarden.log.objects.cut import EVERYBODY, LogCut
 from lakewarden.log.objects.header import Header
 from lakewarden.log.objects.index import Columns, Numbers
 from lakewarden.log.objects.search import ChunkSearch
 from lakewarden.log.position import NOTHING, end_of
-from lakewarden.log.view import LogView as AnyView
 from lakewarden.log.view import PendingCounts, PendingRows
 
 
@@ -141,8 +141,8 @@ def _begins(users: pa.Array[Any]) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class ListedLogView:
-    """What a listing and the headers showed."""
+class LogView:
+    """A table's log as of one moment: what a listing and the headers showed."""
 
     log_id: str
     cut: LogCut
@@ -158,13 +158,13 @@ class ListedLogView:
     @classmethod
     def of(
         cls, log_id: str, cut: LogCut, carry: tuple[Header, ...], run: tuple[Header, ...], litter: bool, staged: frozenset[str]
-    ) -> ListedLogView:
+    ) -> LogView:
         """`staged`: the ids of all batches."""
         return cls(
             log_id, cut, carry, run, litter, _unnamed(staged, run), PendingChunks(ChunkSearch.over((*carry, *run)), cut.settled)
         )
 
-    def followed_by(self, headers: Sequence[Header]) -> ListedLogView:
+    def followed_by(self, headers: Sequence[Header]) -> LogView:
         """The same partition with further segments, and nothing loaded."""
         return replace(
             self,
@@ -175,18 +175,20 @@ class ListedLogView:
 
     @property
     def pending(self) -> Mapping[str, PendingRows]:
+        """By user; `""` for a SHARED table. One user's are found without a look at the others'."""
         return self._pending
 
     def pending_of(self, users: Collection[str]) -> Mapping[str, PendingRows]:
+        """Those of these users, without a look at the others'."""
         return self._pending.of(users)
 
     def load(self, users: Collection[str] | None) -> None:
         """Reads what is needed to look these users up, or all. Raises `Missing` when some of it was cleaned up meanwhile."""
         self._pending.load(users)
 
-    def since(self, former: AnyView, users: Collection[str]) -> tuple[RowRange, ...] | None:
-        """As `log.view.LogView.since`."""
-        assert isinstance(former, ListedLogView), "a view of a log of objects"
+    def since(self, former: LogView, users: Collection[str]) -> tuple[RowRange, ...] | None:
+        """The chunks of these users that came since a former view of the log; None where something else happened to it since: a
+        flush, an erasure, a write past the log."""
         # With the same cut both runs begin at the same position, so what is new stands behind.
         new = self.run[len(former.run) :]
         # A segment without rows (filled, or of a direct write) stands for something that no row says.
@@ -197,6 +199,7 @@ class ListedLogView:
 
     @property
     def counts(self) -> PendingCounts:
+        """What is pending, counted in columns."""
         return self._pending.counts
 
     @property
@@ -215,17 +218,29 @@ class ListedLogView:
 
     @property
     def settled(self) -> bool:
+        """Whether any part of the log was ever settled."""
         return self.cut.upto > NOTHING
 
     @property
     def removals(self) -> tuple[tuple[str, int], ...]:
+        """Whose rows the last erasures left out, by keyed hash and up to where, and whether the warehouse came from a backup:
+        another value than before wherever users with rows were removed since."""
         # A jump counts as a removal of everyone: the registry may have come from the backup too
         # (docs/decisions/0038-what-a-flush-job-requests.md).
         return (*self.cut.erased.items(), (EVERYBODY, self.cut.rewound.get(EVERYBODY, NOTHING)))
 
     @property
     def closed(self) -> Collection[str]:
+        """Who is being erased, by keyed hash. An erasure that begins later takes a position behind the view."""
         return self.cut.closed
+
+
+@dataclass(frozen=True)
+class LogViews:
+    """Logs by their ids. A fault of one log does not hide others."""
+
+    sound: Mapping[str, LogView]
+    faults: Mapping[str, Terminal]
 
 
 def _unnamed(staged: frozenset[str], run: Sequence[Header]) -> frozenset[str]:

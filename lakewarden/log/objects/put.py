@@ -26,7 +26,6 @@ from lakewarden.errors import (
     StorageRefused,
     StorageUnavailable,
 )
-from lakewarden.log.appending import Mark
 from lakewarden.log.chunk import Chunk
 from lakewarden.log.crowd import names_in, rows_in
 from lakewarden.log.objects import names
@@ -39,6 +38,7 @@ from lakewarden.log.objects.run import check_whole
 from lakewarden.log.objects.segment import own_segment, read_put_id
 from lakewarden.log.once import check_fence
 from lakewarden.log.position import LAST_POSITION
+from lakewarden.log.view import Mark
 from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore
 
 PROBES = 8

@@ -11,7 +11,7 @@ from lakewarden.log.chunk import RowRange
 from lakewarden.log.objects.cache import HeaderCache
 from lakewarden.log.objects.cut import LogCut
 from lakewarden.log.objects.header import Header
-from lakewarden.log.objects.log_view import ListedLogView
+from lakewarden.log.objects.log_view import LogView
 from lakewarden.log.objects.search import ChunkSearch
 from lakewarden.log.objects.segment import read_carry
 from lakewarden.log.objects.view import check_given_up, read_view
@@ -21,12 +21,13 @@ from lakewarden.storage.objects import Missing, ObjectStore
 
 
 @dataclass(frozen=True)
-class ListedTrail:
-    """The log and its history as of one moment, as far as they hold rows beyond `after`."""
+class Trail:
+    """A log and its history as of one moment, where they hold rows beyond some `_seq`."""
 
-    view: ListedLogView
+    view: LogView
     history: tuple[Header, ...]
     after: int
+    """That `_seq`."""
 
     @property
     def cut(self) -> LogCut:
@@ -39,6 +40,7 @@ class ListedTrail:
 
     @property
     def forgotten(self) -> int:
+        """All rows beyond this `_seq` still exist, in the log or in its history."""
         return self.cut.forgotten
 
     def complete_after(self, seq: int) -> bool:
@@ -52,12 +54,13 @@ class ListedTrail:
         return tuple(sorted((each for each in found if each.last_seq > max(after, self.after)), key=lambda each: each.first_seq))
 
     def every_range(self, after: int) -> tuple[RowRange, ...]:
-        """All users' chunks with rows beyond a `_seq`, ascending."""
+        """All users' chunks with rows beyond a `_seq`, ascending. Of a trail that was read for all users."""
         beyond = (each for each in self._search.every() if each.last_seq > max(after, self.after))
         return tuple(sorted(beyond, key=lambda each: each.first_seq))
 
     @property
     def upset(self) -> Upset:
+        """When users' rows were last changed by what is not a row of the log, whoever they are."""
         return Upset(max(self.cut.rewound.values(), default=None), max(self.cut.erased.values(), default=None))
 
     def settled_upto(self, user: str) -> int:
@@ -68,10 +71,11 @@ class ListedTrail:
         return max([self.cut.settled.get(user, NOTHING), *kept])
 
     def signs(self, mark: str) -> UserSigns:
+        """The state of the user with this keyed hash."""
         return self.cut.signs(mark)
 
     def load(self, users: Collection[str] | None) -> None:
-        """As `ChunkSearch.load`."""
+        """Looks these users up at once, or all, so that `ranges` finds each without a search. Raises as `ChunkSearch.load`."""
         self._search.load(users)
 
     @cached_property
@@ -79,15 +83,8 @@ class ListedTrail:
         return ChunkSearch.over((*self.history, *self.view.carry, *self.view.run))
 
 
-def read_trail(
-    store: ObjectStore, log_id: str, after: int, cache: HeaderCache, users: Collection[str] | None = None
-) -> ListedTrail:
-    """The log and its history beyond a `_seq`; for some users, or for all.
-
-    Raises:
-        Corrupt: something of the log or its history is lost.
-        Conflict: the log was settled again and again while it was read.
-    """
+def read_trail(store: ObjectStore, log_id: str, after: int, cache: HeaderCache, users: Collection[str] | None = None) -> Trail:
+    """As `LogReader.trail`."""
     attempts = Attempts(100, f"log {log_id} of {store.uri} was settled", "while its history was read")
     while attempts.next():
         # The history is that of the view's cut: a chunk that leaves the log is named by the cut that lets it go, so each is in
@@ -96,7 +93,7 @@ def read_trail(
         wanted = [kept for kept in view.cut.history if kept.last_seq > after]
         try:
             headers = [cache.header(kept.key) or read_carry(store, kept.key) for kept in wanted]
-            trail = ListedTrail(view, tuple(headers), after)
+            trail = Trail(view, tuple(headers), after)
             trail.load(users)
         except Missing as gone:
             check_given_up(store, view, gone)

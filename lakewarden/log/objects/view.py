@@ -23,34 +23,21 @@ from lakewarden.log.objects.cache import IN_HAND, HeaderCache
 from lakewarden.log.objects.clean import is_old
 from lakewarden.log.objects.cut import LogCut, newest_version, read_cut
 from lakewarden.log.objects.header import UNKNOWN, short
-from lakewarden.log.objects.log_view import ListedLogView
+from lakewarden.log.objects.log_view import LogView, LogViews
 from lakewarden.log.objects.names import LogListing
 from lakewarden.log.objects.run import lost, read_run, replaced, unlinked
-from lakewarden.log.objects.segment import may_have_metadata, read_carry, read_chunk, read_metadata
+from lakewarden.log.objects.segment import read_carry, read_chunk
 from lakewarden.log.record import decode
-from lakewarden.log.view import LogView, LogViews, PendingRows
+from lakewarden.log.view import PendingRows
 from lakewarden.storage.location import local_path
 from lakewarden.storage.objects import Missing, ObjectStore
 
 
-def own(view: LogView) -> ListedLogView:
-    """A view of a log of objects as what it is."""
-    assert isinstance(view, ListedLogView), "a view of a log of objects"
-    return view
-
-
-def read_view(store: ObjectStore, log_id: str, cache: HeaderCache, users: Collection[str] | None = None) -> ListedLogView:
-    """The partition now. An unknown one is empty.
+def read_view(store: ObjectStore, log_id: str, cache: HeaderCache, users: Collection[str] | None = None) -> LogView:
+    """As `LogReader.view`.
 
     Who looks up some users follows the view that the cache has: only what came since is listed and read. So what is lost of the
     rest from outside is noticed when its rows are read, and by whoever reads all.
-
-    Args:
-        users: those who will be looked up; by default all.
-
-    Raises:
-        Corrupt: something of it is lost or cannot be read.
-        Conflict: it was settled again and again meanwhile.
     """
     # Who reads all of the log reads it anew: that is where a loss from outside shows
     # (docs/decisions/0079-look-ups-follow-the-log.md).
@@ -66,7 +53,7 @@ def read_view(store: ObjectStore, log_id: str, cache: HeaderCache, users: Collec
         former = None
 
 
-def _loaded(store: ObjectStore, view: ListedLogView, users: Collection[str] | None) -> bool:
+def _loaded(store: ObjectStore, view: LogView, users: Collection[str] | None) -> bool:
     """Whether the view could be read as far as it is needed, and not only its headers.
 
     Raises:
@@ -80,15 +67,13 @@ def _loaded(store: ObjectStore, view: ListedLogView, users: Collection[str] | No
     return True
 
 
-def read_views(
-    store: ObjectStore, cache: HeaderCache, users: Mapping[str, Collection[str]] | None = None
-) -> LogViews[ListedLogView]:
+def read_views(store: ObjectStore, cache: HeaderCache, users: Mapping[str, Collection[str]] | None = None) -> LogViews:
     """Every partition of the warehouse that holds an object, by one listing. Sealed ones are left out.
 
     For planning: rows that are settled while the listing runs may be missing from a log that looks empty.
     """
     found = names.listings(store.keys(names.ROOT))
-    sound: dict[str, ListedLogView] = {}
+    sound: dict[str, LogView] = {}
     faults: dict[str, Terminal] = {}
     for log_id, listing in found.items():
         try:
@@ -106,14 +91,11 @@ def read_views(
     return LogViews(sound, faults)
 
 
-def make_durable(store: ObjectStore, view: ListedLogView) -> None:
-    """The segments of the view are durable when this returns: for who is about to commit elsewhere how far they went.
+def make_durable(store: ObjectStore, view: LogView) -> None:
+    """As `LogReader.make_durable`.
 
     A segment is seen before its writer has made its name durable, and its writer may die. A table that knows of a position
     which the log then gives to another writer would hide that one's rows.
-
-    Raises:
-        NotDurable: the disk reported an error.
     """
     # A lost position has no object that could be synced.
     last = next((header.key for header in reversed(view.run) if header.put_id != UNKNOWN), None)
@@ -123,15 +105,7 @@ def make_durable(store: ObjectStore, view: ListedLogView) -> None:
 
 
 def rows_of(store: ObjectStore, pending: PendingRows, schemas: tuple[TableSchema, ...], *, for_flush: bool = False) -> pa.Table:
-    """A user's pending rows: the columns of the newest schema, `_seq`, `_op`; ascending by `_seq`.
-
-    Args:
-        for_flush: as in `LogReader.rows`.
-
-    Raises:
-        Missing: they were settled and cleaned away meanwhile; look at the log again.
-        Conflict: they are of a schema version that is not among `schemas`.
-    """
+    """As `LogReader.rows`."""
     # On a disk, another read costs next to nothing.
     keep = partial(IN_HAND.keep, store) if for_flush and local_path(store.uri) is None else None
     data = [read_chunk(store, each, keep) for each in pending.ranges]
@@ -139,12 +113,7 @@ def rows_of(store: ObjectStore, pending: PendingRows, schemas: tuple[TableSchema
     return noted(rows, data, pending.ranges) if for_flush else rows
 
 
-def metadata_of(store: ObjectStore, pending: PendingRows) -> list[str]:
-    """As `LogReader.metadata`: reads the end of each chunk that has some."""
-    return [read_metadata(store, each) for each in pending.ranges if may_have_metadata(each)]
-
-
-def _followed(store: ObjectStore, former: ListedLogView, cache: HeaderCache) -> ListedLogView | None:
+def _followed(store: ObjectStore, former: LogView, cache: HeaderCache) -> LogView | None:
     """The log as the former view shows it, with what came since; None where the log was cut, or where the two do not fit."""
     log_id, cut, last = former.log_id, former.cut, former.last_position
     if len(former.run) < 2 or last in cut.lost:
@@ -169,7 +138,7 @@ def _followed(store: ObjectStore, former: ListedLogView, cache: HeaderCache) -> 
 
 def _assemble(
     store: ObjectStore, log_id: str, listing: LogListing, cache: HeaderCache, *, glance: bool = False
-) -> ListedLogView | None:
+) -> LogView | None:
     """The view that a listing shows; None if the log moved on meanwhile. A glance believes that a quiet log is quiet."""
     version = listing.newest_cut
     known = cache.cut(log_id, version)
@@ -193,10 +162,10 @@ def _assemble(
         raise replaced(store, log_id, broken)
     # A given-up position is read anew each time: a writer that did not know may have put a segment there.
     cache.keep(log_id, cut, (header for header in (*carry, *run) if header.put_id != UNKNOWN))
-    return ListedLogView.of(log_id, cut, carry, run, _litter(cut, listing), frozenset(listing.staged.values()))
+    return LogView.of(log_id, cut, carry, run, _litter(cut, listing), frozenset(listing.staged.values()))
 
 
-def check_given_up(store: ObjectStore, view: ListedLogView, gone: Missing) -> None:
+def check_given_up(store: ObjectStore, view: LogView, gone: Missing) -> None:
     """For what the view's cut names, and was not found.
 
     Raises:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from itertools import chain, islice
 
 import pyarrow as pa
@@ -22,24 +23,23 @@ from lakewarden.errors import (
     SchemaChanged,
     Unsupported,
 )
-from lakewarden.log.appending import Behind, Mark
-from lakewarden.log.chunk import Chunk, RowRange
+from lakewarden.log.chunk import RowRange
 from lakewarden.log.objects import names
 from lakewarden.log.objects.cache import HeaderCache
 from lakewarden.log.objects.cuts.settle import CutTerms
 from lakewarden.log.objects.cuts.writers import last_batch
 from lakewarden.log.objects.gather import Gathering
 from lakewarden.log.objects.group import Parcel, parcels_of
-from lakewarden.log.objects.log_view import ListedLogView
-from lakewarden.log.objects.pack import INDEXED
+from lakewarden.log.objects.log_view import LogView
 from lakewarden.log.objects.put import Puts, WriterTerms
 from lakewarden.log.objects.segment import read_chunk
 from lakewarden.log.objects.staging import StagedBatch, abandon, begin, discard, is_named, put_object, remove_others, stage
 from lakewarden.log.objects.view import read_view
 from lakewarden.log.once import LastBatch, Pieces, StagedPiece, Staging, WriterBatch
-from lakewarden.log.position import NOTHING, Receipt, position_of
+from lakewarden.log.position import NOTHING, Behind, Receipt, position_of
 from lakewarden.log.record import SEQ, Batch, LogBatch, PlainRow, decode, encode
 from lakewarden.log.touches import ANYTHING, Touched
+from lakewarden.log.view import Mark
 from lakewarden.storage.objects import AlreadyThere, ObjectStore
 
 # Appends the parcels of a call: those of one user become visible together, however many they are.
@@ -47,24 +47,21 @@ _ATTEMPTS = 20
 """Looks at the log before a call raises CONFLICT; each lost one is another writer's success."""
 
 
+@dataclass(frozen=True)
 class Appends:
     """Appends to one partition. Safe for threads."""
 
-    def __init__(self, store: ObjectStore, log_id: str, terms: CutTerms, gathering: Gathering, clock: Clock) -> None:
-        self._store = store
-        self._log_id = log_id
-        self._gathering = gathering
-        self._clock = clock
-        self._new_id = terms.new_id
-        self._stages = terms.segment_format >= INDEXED
-        """Whether the format of the warehouse has staged batches."""
-        self._reach = terms.reach
+    _store: ObjectStore
+    _log_id: str
+    _terms: CutTerms
+    _gathering: Gathering
+    _clock: Clock
 
     def append(self, parcels: Sequence[Parcel], after: int | None = None, keys: Touched | None = None) -> Receipt:
         """As `LogWriter.append`, for rows that are encoded already. There is at least one parcel."""
         # Rows of one user must become visible together, so they take one position, by a segment that names them. Rows of many
         # users need not: their scopes are apart (docs/decisions/0047-direct-writes.md).
-        if len(parcels) > 1 and self._stages and len({user for parcel in parcels for user in parcel.users}) == 1:
+        if len(parcels) > 1 and self._terms.stages and len({user for parcel in parcels for user in parcel.users}) == 1:
             return self._staged(parcels[0].schema_version, parcels, after, keys)
         return self._gathering.append(parcels, after, keys)
 
@@ -74,21 +71,21 @@ class Appends:
         first = [*islice(parcels, 2)]
         if not first:
             return Receipt(0, NOTHING)
-        if len(first) == 1 or not self._stages:
+        if len(first) == 1 or not self._terms.stages:
             return self._named([*first, *parcels], after)
         return self._staged(first[0].schema_version, chain(first, parcels), after)
 
     def _staged(
         self, schema_version: int, parcels: Iterable[Parcel], after: int | Behind | None = None, keys: Touched | None = None
     ) -> Receipt:
-        began, put_id = to_micros(self._clock()), self._new_id()
+        began, put_id = to_micros(self._clock()), self._terms.new_id()
         try:
             staged = stage(self._store, self._log_id, put_id, schema_version, began, (parcel.chunks for parcel in parcels))
         except LakewardenError:
             with suppress(LakewardenError):  # as below
                 abandon(self._store, self._log_id, put_id)
             raise
-        self._reach("append:staged")
+        self._terms.reach("append:staged")
         try:
             return self._named((Parcel.naming(staged),), after, keys)
         # Only errors that say that nothing was written. After any other, a segment may name what is staged, and it must stay.
@@ -113,40 +110,28 @@ _NUMBER_DIGITS = 12
 """Hexadecimal digits of an object's number, which tasks choose by chance: none knows the others."""
 
 
+@dataclass(frozen=True)
 class Batches:
     """Batches of one partition. Safe for threads."""
 
-    def __init__(
-        self,
-        store: ObjectStore,
-        log_id: str,
-        terms: CutTerms,
-        gathering: Gathering,
-        clock: Clock,
-        headers: HeaderCache,
-    ) -> None:
-        """`headers`: those that this process has read. A publication looks at the whole log, and reads what is new of it."""
-        self._store = store
-        self._log_id = log_id
-        self._settings = terms.settings
-        self._gathering = gathering
-        self._clock = clock
-        self._new_id = terms.new_id
-        self._headers = headers
-        self._stages = terms.segment_format >= INDEXED
-        """Whether the format of the warehouse has staged batches."""
-        self._reach = terms.reach
+    _store: ObjectStore
+    _log_id: str
+    _terms: CutTerms
+    _gathering: Gathering
+    _clock: Clock
+    _headers: HeaderCache
+    """Those that this process has read. A publication looks at the whole log, and reads what is new of it."""
 
     def begin(self) -> Staging:
-        if not self._stages:
+        if not self._terms.stages:
             raise Unsupported("this warehouse is of an older format, which has no staged batches: run `lakewarden upgrade`")
-        return begin(self._store, self._log_id, self._new_id(), to_micros(self._clock()))
+        return begin(self._store, self._log_id, self._terms.new_id(), to_micros(self._clock()))
 
     def stage(self, staging: Staging, batch: LogBatch) -> tuple[StagedPiece, ...]:
-        pieces: list[StagedPiece] = []
-        for parcel in parcels_of(batch.schema_version, encode(batch, self._settings, carried()), self._settings):
+        pieces, limits = list[StagedPiece](), self._terms.settings
+        for parcel in parcels_of(batch.schema_version, encode(batch, limits, carried()), limits):
             pieces += self._put(staging, parcel)
-            self._reach("batch:staged")
+            self._terms.reach("batch:staged")
         return tuple(pieces)
 
     def _put(self, staging: Staging, parcel: Parcel) -> list[StagedPiece]:
@@ -154,7 +139,7 @@ class Batches:
         while True:
             # By chance, and created only if absent: a task that Spark repeats makes further objects, which the publication
             # removes.
-            number = int(self._new_id()[:_NUMBER_DIGITS], 16)
+            number = int(self._terms.new_id()[:_NUMBER_DIGITS], 16)
             with suppress(AlreadyThere):
                 return put_object(self._store, self._log_id, staging, number, parcel.schema_version, chunks)
 
@@ -177,7 +162,7 @@ class Batches:
                 return None
             if staged is None or callable(pieces):
                 staged = self._of(staging, pieces(position_of(view.end)) if callable(pieces) else pieces, once)
-            self._reach("batch:looked")
+            self._terms.reach("batch:looked")
             try:
                 # Directly behind what was looked at: of two processes that publish the same batch, the second one loses, looks
                 # again and finds it.
@@ -211,7 +196,7 @@ class Batches:
         return last_batch(view.cut, view.run, writer_key)
 
 
-def _stands_for(once: WriterBatch, view: ListedLogView) -> bool:
+def _stands_for(once: WriterBatch, view: LogView) -> bool:
     """Whether the log has the batch. Raises `FailedPrecondition`: that is uncertain."""
     return last_batch(view.cut, view.run, once.key).stands_for(once.floor, once.writer, "the table")
 
@@ -240,47 +225,21 @@ class LogWriter:
         self.announced = self._gathering.announced
 
     def append(self, batch: Batch, after: int | None = None, keys: Touched | None = None) -> Receipt:
-        """Returns once the rows are durable and will be read by every strong read that starts from now on.
-
-        `after` makes it conditional: `position_of(view.end)` of the view that was read, behind which the rows must
-        come directly (what reads before it writes would otherwise overwrite a write that it has not seen). Puts of this
-        writer may come between that touch nothing of it: no row of its users, or where `keys` says what was read and is
-        written, no row of these keys.
-
-        Raises:
-            Conflict: another write came after `after`; nothing was written.
-            InvalidArgument: more rows than one position can number.
-            PartlyAppended: rows of many users became several segments, and the first ones were appended.
-            BeingErased: of these users nothing is taken now.
-            NotFound: the table was dropped.
-            Corrupt: rows of the log are lost, or it ends below the known floor; nothing was written.
-            StorageUnavailable: the store failed; the message says so if the rows may have been taken all the same.
-        """
+        """As `Appending.append`."""
         metadata = carried()
         # A plain row has no chunk yet, and metadata stands behind a chunk's rows.
         if isinstance(batch, PlainRow) and not metadata:
             return self._gathering.append((Parcel.of(batch),), after, keys)
-        parcels = parcels_of(batch.schema_version, _encoded(batch, self._settings, metadata), self._settings)
+        encoded = encode(LogBatch(batch.schema_version, batch.rows), self._settings, metadata)
+        parcels = parcels_of(batch.schema_version, encoded, self._settings)
         if not parcels:
             return Receipt(0, NOTHING)
         return self._appends.append(parcels, after, keys)
 
     def append_whole(self, batches: Iterable[LogBatch], after: int | Behind | None = None) -> Receipt:
-        """Appends one user's rows, however many, all of which become visible together. Holds about two segments of them.
-
-        Args:
-            after: as in `TableLog.append_whole`.
-
-        Raises:
-            InvalidArgument: the rows of several users, or more than one position can number.
-            LakewardenError: what `batches` or `after` raises; or as `append`. Unless it says otherwise, nothing was written.
-        """
+        """As `Appending.append_whole`. Holds about two segments of the rows."""
         limits, metadata = self._settings, carried()
         chunks = ((batch.schema_version, encode(batch, limits, metadata)) for batch in batches)
         return self._appends.append_whole(
             (parcel for version, encoded in chunks for parcel in parcels_of(version, encoded, limits)), after
         )
-
-
-def _encoded(batch: Batch, settings: LogSettings, metadata: str) -> Sequence[Chunk]:
-    return encode(LogBatch(batch.schema_version, batch.rows), settings, metadata)

@@ -12,8 +12,9 @@ from lakewarden.catalog.model import Catalog, Table
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.catalog.state.scope_registry import RegistrationLook
 from lakewarden.errors import Conflict, Corrupt, Terminal
+from lakewarden.log.objects.log_view import LogView
 from lakewarden.log.position import NOTHING
-from lakewarden.log.view import LogView, PendingRows
+from lakewarden.log.view import PendingRows
 from lakewarden.maintenance.plans.value import plan_of
 from lakewarden.tables.fanout import fault_of
 from lakewarden.tables.warehouse import Warehouse, cold_tables

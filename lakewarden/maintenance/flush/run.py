@@ -30,8 +30,8 @@ from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import Conflict, Corrupt, LakewardenError
 from lakewarden.log.drain import LogScope, drain
 from lakewarden.log.log_reader import LogReader
+from lakewarden.log.objects.log_view import LogView
 from lakewarden.log.position import NOTHING, position_of
-from lakewarden.log.view import LogView
 from lakewarden.maintenance.flush.due import PendingScope, due_scopes, registered, unread, until, users_wanted
 from lakewarden.maintenance.flush_task import FlushLarge, FlushTask
 from lakewarden.maintenance.plans.still_planned import PLAN

@@ -21,7 +21,7 @@ from lakewarden.catalog.state.floor_entries import NO_TABLE, KnownScopes, Rows
 from lakewarden.catalog.state.floor_summaries import Totals
 from lakewarden.errors import Corrupt, LakewardenError, Unsupported
 from lakewarden.log.log_reader import LogReader
-from lakewarden.log.view import LogView
+from lakewarden.log.objects.log_view import LogView
 from lakewarden.maintenance.planning.pending import PendingScopes
 from lakewarden.maintenance.planning.status import BrokenScopes, ScopeStatus, as_known, quiet, status
 from lakewarden.maintenance.plans.census import FloorSurvey, list_fault, registered, surveyed, totals_of, users_of

@@ -17,7 +17,7 @@ from lakewarden.base.quantities import lasting
 from lakewarden.base.scope import Scope, TableName
 from lakewarden.catalog.model import Catalog, FlushPolicy, Table
 from lakewarden.catalog.report import ScopeReport
-from lakewarden.log.view import LogView
+from lakewarden.log.objects.log_view import LogView
 from lakewarden.tables.warehouse import Warehouse, cold_tables
 
 

@@ -11,10 +11,10 @@ from lakewarden.catalog.state.ledger import Ledger
 from lakewarden.catalog.state.ledger_faults import faults_of, give_up
 from lakewarden.errors import Corrupt, LakewardenError
 from lakewarden.log.garbled_chunks import garbled_of
+from lakewarden.log.objects.cuts.mend import LogFaults
 from lakewarden.log.once import ANY
 from lakewarden.log.position import NOTHING
 from lakewarden.log.table_log import TableLog
-from lakewarden.log.view import LogFaults
 from lakewarden.maintenance.repair.report import RepairReport, UncertainWriter
 from lakewarden.tables.direct.identities import memories_of
 from lakewarden.tables.fanout import fault_of

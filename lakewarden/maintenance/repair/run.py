@@ -21,8 +21,8 @@ from lakewarden.catalog.state.floor_entries import FloorLocation, KnownScopes, K
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.scope import copied_from, open_place
 from lakewarden.errors import BeingErased, Corrupt, LakewardenError
+from lakewarden.log.objects.trail import Trail
 from lakewarden.log.position import NOTHING, end_of, position_of
-from lakewarden.log.view import Trail
 from lakewarden.maintenance.repair import RepairOptions
 from lakewarden.maintenance.repair.columns import unlisted_users, with_younger_columns
 from lakewarden.maintenance.repair.evidence import RepairTask

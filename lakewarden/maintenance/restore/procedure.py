@@ -10,9 +10,9 @@ from lakewarden.catalog.model import Catalog, Table
 from lakewarden.catalog.report import ScopePlan, ScopeReport
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.errors import Moved
+from lakewarden.log.objects.log_view import LogView
 from lakewarden.log.position import NOTHING
 from lakewarden.log.table_log import TableLog
-from lakewarden.log.view import LogView
 from lakewarden.maintenance.flush.due import Only
 from lakewarden.maintenance.flush.run import FlushJob, flush_scopes
 from lakewarden.maintenance.maintain import MaintenanceRun, TableMaintenance, maintain_targets

@@ -10,10 +10,11 @@ import pyarrow.compute as pc
 from lakewarden.catalog.model import Table
 from lakewarden.delta.reading.bounds import Bound
 from lakewarden.errors import BeingErased, Ended, InvalidArgument, NotFound
+from lakewarden.log.objects.trail import Trail
 from lakewarden.log.position import NOTHING, end_of
 from lakewarden.log.record import SEQ
 from lakewarden.log.table_log import TableLog
-from lakewarden.log.view import Trail, Upset
+from lakewarden.log.view import Upset
 from lakewarden.tables.strong_read import Place, ReadSelection, read_cold
 
 # The rows of a table without a primary key, for its subscribers: direct writes add them, and the log has none of them.

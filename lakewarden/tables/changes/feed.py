@@ -17,9 +17,9 @@ from lakewarden.catalog.target import check_scope
 from lakewarden.delta.parquet.files import INSERT
 from lakewarden.errors import Conflict, InvalidArgument, NotFound, Unsupported
 from lakewarden.log.chunk import RowRange
+from lakewarden.log.objects.trail import Trail
 from lakewarden.log.position import NOTHING, end_of, position_of
 from lakewarden.log.record import SEQ, USER
-from lakewarden.log.view import Trail
 from lakewarden.storage.objects import Missing
 from lakewarden.tables.changes.ending import appended, appended_upto, check_goes_on, check_known, is_keyless, there_upto
 from lakewarden.tables.changes.scope import Behind, ScopeReader

@@ -20,10 +20,11 @@ from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.reading.rows import upserts
 from lakewarden.errors import BeingErased, Conflict, Ended, InvalidArgument, NotFound, Unsupported
 from lakewarden.log.chunk import RowRange
+from lakewarden.log.objects.trail import Trail
 from lakewarden.log.position import NOTHING, end_of
 from lakewarden.log.record import SEQ, decode
 from lakewarden.log.stream import undeleted
-from lakewarden.log.view import Trail, UserSigns
+from lakewarden.log.view import UserSigns
 from lakewarden.storage.objects import Missing
 from lakewarden.tables.as_of import read_as_of
 from lakewarden.tables.changes.ending import appended, appended_upto, is_keyless, there_upto

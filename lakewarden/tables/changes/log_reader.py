@@ -13,8 +13,8 @@ from lakewarden.catalog.model import TableSchema
 from lakewarden.catalog.state.processes import LiveQueries
 from lakewarden.log.chunk import RowRange
 from lakewarden.log.log_reader import LogReader
+from lakewarden.log.objects.trail import Trail
 from lakewarden.log.record import OP, SEQ, TARGET, UPSERT
-from lakewarden.log.view import Trail
 
 _MAX_BYTES = 128 << 20
 """Limit on chunks kept for the slowest subscriber; beyond it, that subscriber reads them again."""

@@ -22,10 +22,10 @@ from lakewarden.delta.parquet.files import DELETED, INSERT, POSTIMAGE, PREIMAGE
 from lakewarden.delta.reading.keys import Keys
 from lakewarden.delta.reading.rows import empty_rows, rows_before, upserts
 from lakewarden.log.chunk import RowRange
+from lakewarden.log.objects.trail import Trail
 from lakewarden.log.position import NOTHING
 from lakewarden.log.record import DELETE, OP, SEQ, TARGET, UPSERT, USER, before_of, decode
 from lakewarden.log.stream import undeleted
-from lakewarden.log.view import Trail
 from lakewarden.tables.as_of import read_as_of
 from lakewarden.tables.changes.value import unexpired
 from lakewarden.tables.strong_read import Place, where_it_lies

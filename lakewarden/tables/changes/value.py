@@ -14,10 +14,10 @@ from lakewarden.catalog.model import Table, TableSchema
 from lakewarden.delta.parquet.files import CHANGE_TYPE
 from lakewarden.errors import InvalidArgument
 from lakewarden.log.chunk import RowRange
+from lakewarden.log.objects.trail import Trail
 from lakewarden.log.position import NOTHING, end_of, position_of
 from lakewarden.log.record import SEQ, USER
 from lakewarden.log.stream import is_over
-from lakewarden.log.view import Trail
 
 
 @dataclass(frozen=True)

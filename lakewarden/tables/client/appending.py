@@ -14,10 +14,10 @@ from lakewarden.catalog.model import TableSchema
 from lakewarden.delta.reading.bounds import rows_within
 from lakewarden.delta.reading.rows import matches
 from lakewarden.errors import BeingErased, Conflict, SchemaChanged, Terminal
+from lakewarden.log.objects.log_view import LogView
 from lakewarden.log.position import NOTHING, Receipt, position_of
 from lakewarden.log.record import USER, Batch, PlainRow
 from lakewarden.log.touches import Touched, united
-from lakewarden.log.view import LogView
 from lakewarden.storage.paths import check_user
 from lakewarden.tables.client.reader import TableReader
 from lakewarden.tables.files import Filing, Held

@@ -19,14 +19,14 @@ from lakewarden.delta.reading.bounds import key_bounds
 from lakewarden.delta.reading.keys import Key, key_values
 from lakewarden.delta.reading.rows import matches, merged, merged_parts
 from lakewarden.errors import BeingErased, Conflict, NotFound, SchemaChanged, Unsupported
-from lakewarden.log.appending import Appending, Behind
+from lakewarden.log.appending import Appending
+from lakewarden.log.objects.log_view import LogView
 from lakewarden.log.once import Pieces, Staging, WriterBatch
-from lakewarden.log.position import NOTHING, Receipt
+from lakewarden.log.position import NOTHING, Behind, Receipt
 from lakewarden.log.record import SEQ, TARGET, Batch, LogBatch
 from lakewarden.log.stream import undeleted
 from lakewarden.log.table_log import TableLog
 from lakewarden.log.touches import Touched
-from lakewarden.log.view import LogView
 from lakewarden.tables.client.appending import Decision, DecisionRows, TableAppender, absent
 from lakewarden.tables.client.kept_rows import KeptRows
 from lakewarden.tables.client.reader import TableReader

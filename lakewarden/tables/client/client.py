@@ -18,9 +18,9 @@ from lakewarden.catalog.model import OBJECT
 from lakewarden.delta.past import AsOf
 from lakewarden.delta.reading.rows import matches
 from lakewarden.errors import InvalidArgument, NotFound, SchemaChanged, Unsupported
+from lakewarden.log.objects.log_view import LogView
 from lakewarden.log.position import NOTHING, Receipt
 from lakewarden.log.record import DELETE, SEQ, TARGET, Batch, LogBatch, log_batch
-from lakewarden.log.view import LogView
 from lakewarden.storage.paths import check_user
 from lakewarden.tables.client.appending import Decision, TableAppender, live_within, pinned_key, touched_with
 from lakewarden.tables.client.direct import DirectWrites, FlushPending

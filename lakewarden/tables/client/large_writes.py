@@ -14,10 +14,9 @@ from lakewarden.base.attempts import Attempts
 from lakewarden.delta.reading.bounds import key_bounds
 from lakewarden.delta.reading.keys import Keys
 from lakewarden.errors import Conflict
-from lakewarden.log.appending import Behind
-from lakewarden.log.position import WHOLE, Receipt, position_of
+from lakewarden.log.objects.log_view import LogView
+from lakewarden.log.position import WHOLE, Behind, Receipt, position_of
 from lakewarden.log.record import LogBatch, PlainRow
-from lakewarden.log.view import LogView
 from lakewarden.tables.client.reader import TableReader
 from lakewarden.tables.direct.value import in_parts
 from lakewarden.tables.files import check_batch, texts_of

@@ -19,10 +19,10 @@ from lakewarden.delta.reading.keys import Key
 from lakewarden.delta.reading.rows import matches
 from lakewarden.errors import DuplicateKey, SchemaChanged, Unsupported
 from lakewarden.log.appending import Appending
+from lakewarden.log.objects.log_view import LogView
 from lakewarden.log.record import SEQ, decode
 from lakewarden.log.stream import read_stream
 from lakewarden.log.table_log import TableLog
-from lakewarden.log.view import LogView
 from lakewarden.storage.objects import Missing
 from lakewarden.tables.direct.barrier import wait_for_commit
 from lakewarden.tables.freshness import Freshness, check_freshness

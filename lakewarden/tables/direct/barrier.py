@@ -24,9 +24,8 @@ from lakewarden.delta.manifest import write_manifest
 from lakewarden.delta.partitions import Partition, divided
 from lakewarden.delta.scope import open_scope
 from lakewarden.errors import Conflict, LakewardenError, StorageUnavailable
-from lakewarden.log.appending import HELD
-from lakewarden.log.table_log import TableLog
-from lakewarden.log.view import LogView
+from lakewarden.log.objects.log_view import LogView
+from lakewarden.log.table_log import HELD, TableLog
 from lakewarden.storage.disk import sync
 from lakewarden.storage.objects import Missing
 from lakewarden.storage.steps import alone

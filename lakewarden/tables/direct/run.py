@@ -21,10 +21,9 @@ from lakewarden.delta.commit_log.committing import Committer
 from lakewarden.delta.commit_log.stamp import CommitStamp
 from lakewarden.delta.scope import open_scope
 from lakewarden.errors import Conflict, Corrupt, LakewardenError, NotFound, SchemaChanged, StorageUnavailable, Unsupported
-from lakewarden.log.appending import HELD
 from lakewarden.log.once import LastBatch, Resume, WriterBatch, carried_token, check_fence
 from lakewarden.log.position import NOTHING
-from lakewarden.log.table_log import TableLog
+from lakewarden.log.table_log import HELD, TableLog
 from lakewarden.storage.disk import sync
 from lakewarden.storage.steps import alone
 from lakewarden.tables.direct.barrier import alive, hold_back, raise_barrier

@@ -20,9 +20,10 @@ from lakewarden.delta.reading.rows import matches, merged
 from lakewarden.log.chunk import RowRange
 from lakewarden.log.drain import read_hot
 from lakewarden.log.log_reader import LogReader
+from lakewarden.log.objects.log_view import LogView
 from lakewarden.log.record import SEQ, USER, decode
 from lakewarden.log.touches import Touched
-from lakewarden.log.view import LogView, PendingRows
+from lakewarden.log.view import PendingRows
 from lakewarden.tables.keys.pending import Newest, PendingKeys
 from lakewarden.tables.strong_read import ColdRows, Place, ReadSelection, where_it_lies
 

@@ -21,7 +21,7 @@ from lakewarden.log.objects.cuts.mend import faults_of, give_up
 from lakewarden.log.objects.cuts.settle import CutTerms, settle
 from lakewarden.log.objects.gather import Gathering
 from lakewarden.log.objects.group import parcels_of
-from lakewarden.log.objects.log_view import ListedLogView
+from lakewarden.log.objects.log_view import LogView
 from lakewarden.log.objects.put import Puts, WriterTerms
 from lakewarden.log.objects.trail import read_trail
 from lakewarden.log.objects.view import make_durable, read_view
@@ -135,7 +135,7 @@ class Warehouse:
             self._compare(view, user)
         return SimScope.of(self.store, view, user)
 
-    def _compare(self, view: ListedLogView, user: str) -> None:
+    def _compare(self, view: LogView, user: str) -> None:
         """What follows an earlier view is what a new reader sees at the same moment, as far as it goes."""
         before, self.world.calm = self.world.calm, True
         try:
@@ -152,7 +152,7 @@ class Warehouse:
             raise Broken(f"a view that follows another shows {seen} of {user}, and a new one {there}")
 
 
-def _pending(view: ListedLogView, user: str) -> tuple[RowRange, ...]:
+def _pending(view: LogView, user: str) -> tuple[RowRange, ...]:
     found = view.pending_of((user,)).get(user)
     return () if found is None else found.ranges
 
@@ -297,7 +297,7 @@ class Flusher:
         except (Conflict, StorageUnavailable, Corrupt) as error:
             expect(self.house, error)
 
-    def flush_users(self, view: ListedLogView, due: Iterable[str]) -> None:
+    def flush_users(self, view: LogView, due: Iterable[str]) -> None:
         """Step by step together, as the fan-out of a flush does."""
         self.house.world.say(f"flushes {due} up to {view.last_position} on cut {view.cut.version}")
         make_durable(self.house.store, view)
@@ -305,7 +305,7 @@ class Flusher:
         self.sync()
         self.settle(view, {user: settled for user, settled in drained if settled is not None})
 
-    def _drained(self, view: ListedLogView, user: str) -> Steps[tuple[str, int | None]]:
+    def _drained(self, view: LogView, user: str) -> Steps[tuple[str, int | None]]:
         try:
             hot = SimScope.of(self.house.store, view, user, for_flush=True)
             return user, (yield from drain(hot, partial(self.house.open, user), attempts=4)).settled
@@ -316,7 +316,7 @@ class Flusher:
     def sync(self) -> None:
         self.house.sync()
 
-    def settle(self, view: ListedLogView, settled: dict[str, int]) -> None:
+    def settle(self, view: LogView, settled: dict[str, int]) -> None:
         self.house.world.say(f"settles { {user: seq >> 28 for user, seq in settled.items()} }")
         house = self.house
         now, new_id, given = house.moment(), house.world.new_id, house.settings

@@ -14,7 +14,7 @@ from lakewarden.log.objects.gather import Gathering
 from lakewarden.log.objects.group import parcels_of
 from lakewarden.log.objects.put import Puts, WriterTerms
 from lakewarden.log.objects.staging import put_object
-from lakewarden.log.objects.trail import ListedTrail, read_trail
+from lakewarden.log.objects.trail import Trail, read_trail
 from lakewarden.log.objects.writer import Batches
 from lakewarden.log.once import StagedPiece, Staging, WriterBatch
 from lakewarden.log.position import NOTHING, Receipt
@@ -170,6 +170,6 @@ class Feed:
         if rows != before.rows and not gone:
             raise Broken(f"the feed beyond {before.after} up to {before.upto} was {before.rows}, and is {rows}")
 
-    def _rows(self, trail: ListedTrail, after: int, upto: int) -> list[tuple[str, Row]]:
+    def _rows(self, trail: Trail, after: int, upto: int) -> list[tuple[str, Row]]:
         found = [(each.user, row) for each in trail.every_range(after) for row in rows_in(self.house.store, each)]
         return sorted(((user, row) for user, row in found if after < row.seq <= upto), key=lambda one: one[1].seq)

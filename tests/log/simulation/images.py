@@ -15,7 +15,7 @@ from lakewarden.log.chunk import RowRange
 from lakewarden.log.objects.cache import HeaderCache
 from lakewarden.log.objects.group import parcels_of
 from lakewarden.log.objects.segment import read_chunk
-from lakewarden.log.objects.trail import ListedTrail, read_trail
+from lakewarden.log.objects.trail import Trail, read_trail
 from lakewarden.log.objects.view import read_view
 from lakewarden.log.once import StagedPiece, WriterBatch
 from lakewarden.log.position import Receipt
@@ -139,7 +139,7 @@ class _Log:
     store: ObjectStore
     cache: HeaderCache
 
-    def trail(self, after: int, users: Collection[str]) -> ListedTrail:
+    def trail(self, after: int, users: Collection[str]) -> Trail:
         return read_trail(self.store, LOG, after, self.cache, users)
 
     def chunk(self, where: RowRange) -> memoryview:

@@ -12,7 +12,7 @@ from lakewarden.errors import Corrupt
 from lakewarden.log.chunk import Chunk, RowRange
 from lakewarden.log.objects.cache import IN_HAND, HeaderCache
 from lakewarden.log.objects.header import ID_BYTES, Header
-from lakewarden.log.objects.log_view import ListedLogView
+from lakewarden.log.objects.log_view import LogView
 from lakewarden.log.objects.pack import SUM_BYTES
 from lakewarden.log.objects.segment import read_carry, read_chunk, read_segment
 from lakewarden.log.objects.view import make_durable, read_view
@@ -74,7 +74,7 @@ class SimScope:
     for_flush: bool = False
 
     @classmethod
-    def of(cls, store: SimObjects, view: ListedLogView, user: str, *, for_flush: bool = False) -> SimScope:
+    def of(cls, store: SimObjects, view: LogView, user: str, *, for_flush: bool = False) -> SimScope:
         return cls(store, view.log_id, user, view.end, view.pending.get(user), for_flush)
 
     def rows(self) -> list[Row]:

@@ -26,11 +26,11 @@ from lakewarden.log.objects.cuts.next_cut import History, NextCut
 from lakewarden.log.objects.cuts.settle import NewestCut
 from lakewarden.log.objects.group import Parcel
 from lakewarden.log.objects.header import ID_BYTES, Header
-from lakewarden.log.objects.log_view import ListedLogView
+from lakewarden.log.objects.log_view import LogView
 from lakewarden.log.objects.names import LogListing
 from lakewarden.log.objects.put import Puts, Segment
 from lakewarden.log.objects.staging import StagedBatch
-from lakewarden.log.objects.trail import ListedTrail
+from lakewarden.log.objects.trail import Trail
 from lakewarden.log.objects.writer import Appends
 from lakewarden.log.position import NOTHING, Receipt, position_of
 from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore
@@ -134,7 +134,7 @@ def _as_listed(
     return tuple(segment.read_segment(store, names.segment_key(log_id, position), position) for position in above)
 
 
-def _last_seen(seen: ListedLogView) -> int:
+def _last_seen(seen: LogView) -> int:
     return names.number_of(seen.run[-1].key) or 0 if seen.run else seen.cut.upto
 
 
@@ -176,14 +176,14 @@ def _no_watermark(*_: object) -> int:
 
 
 class _MarksFirst(Flusher):
-    def flush_users(self, seen: ListedLogView, due: Iterable[str]) -> None:
+    def flush_users(self, seen: LogView, due: Iterable[str]) -> None:
         due = list(due)
         self.settle(seen, {user: seen.end for user in due if not self.house.tables[user].broken})
         super().flush_users(seen, due)
 
 
 class _MarksFailures(Flusher):
-    def settle(self, seen: ListedLogView, settled: Mapping[str, int]) -> None:
+    def settle(self, seen: LogView, settled: Mapping[str, int]) -> None:
         super().settle(seen, dict.fromkeys(seen.pending, seen.end))
 
 
@@ -194,7 +194,7 @@ def _without_carry(*_: object) -> list[str]:
     return []
 
 
-def _counts_at_once(store: ObjectStore, seen: ListedLogView, plan: NextCut, *rest: Any) -> NewestCut | None:
+def _counts_at_once(store: ObjectStore, seen: LogView, plan: NextCut, *rest: Any) -> NewestCut | None:
     counts = _make(store, seen, plan, *rest)
     try:
         made = cut.read_cut(store, seen.log_id, seen.cut.version + 1)
@@ -222,11 +222,11 @@ class _FreeNumber:
             self.create(f"{folder}/{int(number) + 1:020d}", data)
 
 
-def _does_not_read_again(store: ObjectStore, seen: ListedLogView, plan: NextCut, *rest: Any) -> NewestCut | None:
+def _does_not_read_again(store: ObjectStore, seen: LogView, plan: NextCut, *rest: Any) -> NewestCut | None:
     return _make(_FreeNumber(store), seen, plan, *rest)  # type: ignore[arg-type]
 
 
-def _cleans_first(store: ObjectStore, seen: ListedLogView, plan: NextCut, *rest: Any) -> NewestCut | None:
+def _cleans_first(store: ObjectStore, seen: LogView, plan: NextCut, *rest: Any) -> NewestCut | None:
     store.delete([header.key for header in seen.run[: plan.upto - seen.cut.upto]])
     return _make(store, seen, plan, *rest)
 
@@ -278,7 +278,7 @@ def _forgets_silently(*arguments: Any) -> History:
     return replace(_history(*arguments), forgotten=NOTHING)
 
 
-def _live_rows_alone(seen: ListedTrail, user: str, after: int) -> list[RowRange]:
+def _live_rows_alone(seen: Trail, user: str, after: int) -> list[RowRange]:
     found = [each for header in seen.view.run for each in header.ranges if each.user == user]
     return [each for each in found if each.last_seq > after]
 
@@ -316,11 +316,11 @@ def _fills_nothing(store: ObjectStore, log_id: str, *_: object) -> int:
     return max(found.last_position, cut.newest_cut(store, log_id).upto)
 
 
-def _drops_the_carry(seen: ListedLogView, _: str, mark: str, *__: object) -> NextCut:
+def _drops_the_carry(seen: LogView, _: str, mark: str, *__: object) -> NextCut:
     return NextCut(seen.last_position, (), (), {}, erased={mark: seen.last_position})
 
 
-def _carries_all(seen: ListedLogView, _: str, mark: str, kept: Mapping[HistoryObject, Header], now: datetime) -> NextCut:
+def _carries_all(seen: LogView, _: str, mark: str, kept: Mapping[HistoryObject, Header], now: datetime) -> NextCut:
     return nextcut.cut_without(seen, "nobody", mark, kept, now)
 
 
@@ -350,7 +350,7 @@ FAULTS = (
     Fault("a conditional append lands anywhere", _replaced(Puts, "put", _anywhere)),
     Fault(
         "reads over a gap in the positions",
-        ((view, "read_run", _as_listed), (view, "unlinked", _nowhere), (ListedLogView, "last_position", property(_last_seen))),
+        ((view, "read_run", _as_listed), (view, "unlinked", _nowhere), (LogView, "last_position", property(_last_seen))),
     ),
     Fault("a view is not confirmed", _replaced(view, "newest_version", _any_version)),
     Fault("reads a chunk of whatever has the name", (*_SHORT_MEMORY, (segment, "_checked", _unchecked))),
@@ -406,6 +406,6 @@ FAULTS = (
     Fault("rows in the table stay", roles=Roles(eraser=_LeavesTheTable)),
     Fault("settles without a history", _replaced(settle, "make_history", _keeps_nothing)),
     Fault("forgets history without saying so", _replaced(nextcut, "history_after", _forgets_silently)),
-    Fault("follows the segments alone", _replaced(ListedTrail, "ranges", _live_rows_alone)),
+    Fault("follows the segments alone", _replaced(Trail, "ranges", _live_rows_alone)),
     Fault("removes segments up to the marks", _replaced(clean, "_doomed", _up_to_marks)),
 )

@@ -13,7 +13,7 @@ from lakewarden.base.faults import Reach
 from lakewarden.catalog.model import Catalog
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.catalog.target import ScopeTarget
-from lakewarden.log.objects.log_view import ListedLogView
+from lakewarden.log.objects.log_view import LogView
 from lakewarden.log.position import NOTHING
 from lakewarden.maintenance.flush import run as flush
 from lakewarden.maintenance.flush.run import FlushJob, flush_scopes
@@ -31,7 +31,7 @@ from tests.log.simulation.schedule import Roles
 _JOBS = Roles(jobs=1.0)
 _settle, _noted, _tasks = flush._settle, flush._noted, flush._tasks
 
-Views = dict[str, ListedLogView]
+Views = dict[str, LogView]
 Reports = Sequence[ScopeReport]
 
 
@@ -81,9 +81,7 @@ def _settles_then_notes(house: Warehouse, views: Views, tasks: Sequence[FlushTas
     _noted(tasks, reports, house.clock())
 
 
-def _registers_later(
-    _: Warehouse, catalog: Catalog, __: Mapping[str, ListedLogView], due: list[Any]
-) -> tuple[list[Any], Catalog]:
+def _registers_later(_: Warehouse, catalog: Catalog, __: Mapping[str, LogView], due: list[Any]) -> tuple[list[Any], Catalog]:
     return due, catalog
 
 

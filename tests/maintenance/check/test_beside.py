@@ -13,7 +13,7 @@ from lakewarden.catalog.model import Catalog
 from lakewarden.catalog.report import ScopeReport
 from lakewarden.catalog.store import CatalogStore
 from lakewarden.log.logs import Logs
-from lakewarden.log.view import LogView, LogViews
+from lakewarden.log.objects.log_view import LogViews
 from lakewarden.maintenance.check.memory import recheck
 from lakewarden.maintenance.check.run import check
 from lakewarden.maintenance.scopes import scopes_of
@@ -187,7 +187,7 @@ def test_the_fleet_is_shown_where_a_table_is_dropped_meanwhile(lake: Lakehouse, 
     with Lakehouse.open(lake.warehouse.uri) as other:
         views = type(lake.warehouse.logs).views
 
-        def views_and_drop(logs: Logs) -> LogViews[LogView]:
+        def views_and_drop(logs: Logs) -> LogViews:
             found = views(logs)
             _drop(other)
             return found

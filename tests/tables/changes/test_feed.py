@@ -17,7 +17,7 @@ from lakewarden.base.setting_sections import LogSettings
 from lakewarden.base.settings import Settings
 from lakewarden.catalog.evolution import AddColumn, DropColumn
 from lakewarden.errors import Ended, InvalidArgument, NotFound
-from lakewarden.log.objects.trail import ListedTrail
+from lakewarden.log.objects.trail import Trail
 from lakewarden.log.table_log import TableLog
 from lakewarden.tables.changes.feed import ChangeFeed
 from lakewarden.tables.changes.value import Changes, Start
@@ -245,7 +245,7 @@ def test_a_snapshot_of_many_looks_at_the_log_for_all_of_them(
     lake.flush(NOTES, user="u3")
     looks, trail = 0, TableLog.trail
 
-    def counted(*given: Any) -> ListedTrail:
+    def counted(*given: Any) -> Trail:
         nonlocal looks
         looks += 1
         return trail(*given)

@@ -15,8 +15,8 @@ from lakewarden.base.setting_sections import LogSettings
 from lakewarden.base.settings import Settings
 from lakewarden.errors import Conflict, ConstraintViolation, LakewardenError
 from lakewarden.log.objects.gather import Gathering
+from lakewarden.log.objects.log_view import LogView
 from lakewarden.log.position import Receipt
-from lakewarden.log.view import LogView
 from lakewarden.sql.bind import bind_all
 from lakewarden.sql.context import Context
 from lakewarden.sql.parse import parse

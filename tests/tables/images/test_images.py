@@ -15,10 +15,10 @@ from lakewarden.base.settings import Settings
 from lakewarden.catalog.evolution import AddColumn, DropColumn, RenameColumn
 from lakewarden.catalog.model import Column, Table
 from lakewarden.errors import Conflict, ConstraintViolation, InvalidArgument, NotFound, StorageUnavailable
+from lakewarden.log.objects.log_view import LogView
 from lakewarden.log.once import WriterBatch
 from lakewarden.log.position import position_of
 from lakewarden.log.record import UPSERT, Batch, LogBatch, log_batch
-from lakewarden.log.view import LogView
 from lakewarden.tables import images as images_log
 from lakewarden.tables.client import TableClient
 from lakewarden.tables.images import Images

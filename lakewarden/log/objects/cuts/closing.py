@@ -18,7 +18,6 @@ from datetime import datetime
 from lakewarden.base.attempts import Attempts
 from lakewarden.base.faults import Reach, no_faults
 from lakewarden.errors import Conflict
-from lakewarden.log.appending import Mark
 from lakewarden.log.objects import names
 from lakewarden.log.objects.cache import HeaderCache
 from lakewarden.log.objects.clean import clean
@@ -27,28 +26,24 @@ from lakewarden.log.objects.cuts.fill import fill
 from lakewarden.log.objects.cuts.next_cut import advance, cut_without
 from lakewarden.log.objects.cuts.settle import CutTerms, make_cut
 from lakewarden.log.objects.header import Header
-from lakewarden.log.objects.log_view import ListedLogView
+from lakewarden.log.objects.log_view import LogView
 from lakewarden.log.objects.segment import read_carry
 from lakewarden.log.objects.staging import remove_of
 from lakewarden.log.objects.view import check_given_up, read_view
 from lakewarden.log.position import LAST_POSITION, NOTHING, end_of, position_of
-from lakewarden.log.view import PendingRows
+from lakewarden.log.view import Mark, PendingRows
 from lakewarden.storage.objects import Missing, ObjectStore
 
 _ATTEMPTS = 100
 
 
 def close_user(store: ObjectStore, log_id: str, mark: str) -> None:
-    """From now on appends for the user with this keyed hash raise `BeingErased`. May be repeated.
-
-    Raises:
-        Conflict, StorageUnavailable: try again.
-    """
+    """As `TableLog.close_user`, but for the positions that a writer may take who has not looked yet."""
     advance(store, log_id, lambda cut: _closed(cut, mark))
 
 
 def open_user(store: ObjectStore, log_id: str, mark: str) -> None:
-    """Takes the user's writes again; their `_seq` is beyond every old one. May be repeated."""
+    """As `TableLog.open_user`."""
     advance(store, log_id, lambda cut: _opened(cut, mark))
 
 
@@ -62,14 +57,7 @@ def leave_out(
     now: datetime,
     found: Callable[[PendingRows], None] = lambda pending: None,
 ) -> int:
-    """Removes all rows of a closed user from the log and its history, and the user's name; returns the last `_seq` that is
-    settled thereby.
-
-    `found` gets the rows before they go. May be repeated.
-
-    Raises:
-        Conflict, StorageUnavailable: others settled the log again and again, or the store failed; try again.
-    """
+    """As `TableLog.leave_out`."""
     cache = HeaderCache()
     # Read once: with a read of all for each try, others who settle would come first every time.
     history: dict[HistoryObject, Header] = {}
@@ -102,11 +90,8 @@ def leave_out(
             cache, history = HeaderCache(), {}
 
 
-def gone_since(store: ObjectStore, view: ListedLogView, users: Collection[str], mark: Mark) -> set[str]:
-    """Those of the view's pending users who were closed or erased since it was read; all of them, if the table was dropped.
-
-    For who is about to keep a user's name somewhere: keep it, ask, and take it back. Whoever erases afterwards finds it.
-    """
+def gone_since(store: ObjectStore, view: LogView, users: Collection[str], mark: Mark) -> set[str]:
+    """As `TableLog.gone_since`."""
     cut = newest_cut(store, view.log_id, view.cut)
     if cut.sealed:
         return set(users)
@@ -169,7 +154,7 @@ def seal(store: ObjectStore, log_id: str) -> None:
 
 
 def remove_log(store: ObjectStore, log_id: str, *, reach: Reach = no_faults) -> None:
-    """Seals the log and removes its rows. May be repeated, which also removes what late writers left."""
+    """As `TableLog.drop`."""
     seal(store, log_id)
     reach("seal:sealed")
     clean(store, log_id, reach=reach)

@@ -13,7 +13,6 @@ from itertools import pairwise
 
 from lakewarden.base.attempts import Attempts
 from lakewarden.errors import Corrupt, InvalidArgument
-from lakewarden.log.appending import Mark
 from lakewarden.log.chunk import RowRange
 from lakewarden.log.objects import names
 from lakewarden.log.objects.cache import HeaderCache
@@ -23,11 +22,12 @@ from lakewarden.log.objects.cuts.next_cut import History, NextCut, advance, cut_
 from lakewarden.log.objects.cuts.settle import CutTerms, make_cut
 from lakewarden.log.objects.cuts.writers import in_doubt
 from lakewarden.log.objects.header import Header, rows_before, same_put
-from lakewarden.log.objects.log_view import ListedLogView
+from lakewarden.log.objects.log_view import LogView
 from lakewarden.log.objects.segment import read_carry, read_segment
 from lakewarden.log.objects.view import read_view
 from lakewarden.log.once import ANY
 from lakewarden.log.position import LAST_POSITION, NOTHING, end_of
+from lakewarden.log.view import Mark
 from lakewarden.storage.objects import Missing, ObjectStore
 
 _SHOWN = 10
@@ -38,7 +38,7 @@ MOST_LOST = 100_000
 
 
 @dataclass(frozen=True)
-class ObjectLogFaults:
+class LogFaults:
     """What is wrong with one log."""
 
     log_id: str
@@ -77,12 +77,11 @@ class ObjectLogFaults:
         return "; ".join(text for text, found in said if found)
 
 
-def faults_of(store: ObjectStore, log_id: str) -> ObjectLogFaults:
-    """Looks at each object of the log by name, past what any cache remembers.
+def faults_of(store: ObjectStore, log_id: str) -> LogFaults:
+    """As `LogReader.faults`: looks at each object of the log by name, past what any cache remembers.
 
     Raises:
         Corrupt: its newest cut cannot be read, or more is missing than `MOST_LOST` positions.
-        Conflict: it was settled again and again meanwhile.
     """
     attempts = Attempts(100, f"log {log_id} of {store.uri} was settled", "while it was looked at")
     while attempts.next():
@@ -93,7 +92,7 @@ def faults_of(store: ObjectStore, log_id: str) -> ObjectLogFaults:
             return found
 
 
-def _look(store: ObjectStore, log_id: str, cut: LogCut, sizes: Mapping[str, int]) -> ObjectLogFaults:
+def _look(store: ObjectStore, log_id: str, cut: LogCut, sizes: Mapping[str, int]) -> LogFaults:
     last = names.listings(sizes).get(log_id, names.LogListing()).last_position
     # Each gap would be looked up by name, and named in the cut that gives it up: more than this is no loss of segments.
     if last - cut.upto - len(sizes) > MOST_LOST:
@@ -117,7 +116,7 @@ def _look(store: ObjectStore, log_id: str, cut: LogCut, sizes: Mapping[str, int]
     carry = tuple(key for key in cut.carry if not _is_there(store, key, sizes))
     history = tuple(kept for kept in cut.history if not _is_there(store, kept.key, sizes))
     rows = {position: _rows(headers.get(position + 1)) for position in (*missing, *replaced, *unreadable)}
-    return ObjectLogFaults(log_id, tuple(missing), replaced, tuple(unreadable), carry, history, last, rows)
+    return LogFaults(log_id, tuple(missing), replaced, tuple(unreadable), carry, history, last, rows)
 
 
 def _rows(following: Header | None) -> int | None:
@@ -154,15 +153,11 @@ def _whole(header: Header, sizes: Mapping[str, int]) -> Header:
     return header
 
 
-def give_up(store: ObjectStore, faults: ObjectLogFaults) -> LogCut:
-    """Makes the cut that goes on without what is lost, and returns the one that counts then. May be repeated.
+def give_up(store: ObjectStore, faults: LogFaults) -> LogCut:
+    """As `TableLog.give_up`; returns the cut that counts then.
 
-    A lost position counts as taken and empty until a later cut passes it; what a writer put there meanwhile is read. Where rows
-    are lost, they may be of any writer with an identity. Whoever follows the log and was not shown the lost rows learns that rows
-    are not kept any more.
-
-    Raises:
-        Conflict, StorageUnavailable: try again.
+    A lost position counts as taken and empty until a later cut passes it; what a writer put there meanwhile is read. Whoever
+    follows the log and was not shown the lost rows learns that rows are not kept any more.
     """
     gone = [kept.last_seq for kept in faults.history]
     gone += [end_of(position) for position in faults.positions]
@@ -187,15 +182,8 @@ def give_up(store: ObjectStore, faults: ObjectLogFaults) -> LogCut:
     return advance(store, faults.log_id, without)
 
 
-def leave_out_chunks(
-    store: ObjectStore,
-    log_id: str,
-    chunks: Collection[RowRange],
-    terms: CutTerms,
-    *,
-    now: datetime,
-) -> None:
-    """Goes on without chunks whose bytes are garbled, and carries the rows of all others. As `give_up`, which comes first."""
+def leave_out_chunks(store: ObjectStore, log_id: str, chunks: Collection[RowRange], terms: CutTerms, *, now: datetime) -> None:
+    """As `TableLog.leave_out_chunks`, behind `give_up`: carries the rows of all others."""
     _cut_anew(
         store,
         log_id,
@@ -214,23 +202,10 @@ def jump(
     mark: Mark,
     lost: bool = False,
 ) -> LogCut:
-    """Settles all positions up to one behind that and behind the log's end, and carries the rows that are open; returns the cut.
+    """As `TableLog.jump`; returns the cut, which settles all positions up to one behind that and behind the log's end.
 
-    Rows in carry objects of newer cuts, which are lost, are carried too.
-
-    For a log whose state was restored from a backup: what is written from now on has a higher `_seq` than anything that any
-    table has seen. Every subscription ends, since rows that it was shown may be gone. Without the faults that `faults_of` finds;
-    give those up first. May be repeated; each time takes a position.
-
-    Args:
-        position: the highest that is known to have been taken: of cuts, floors and watermarks.
-        settled: up to which `_seq` each user's rows are in the user's table; none of them where a user is absent.
-        lost: whether the log ends before that position, so that what its writers appended last is not known.
-
-    Raises:
-        InvalidArgument: there is no position after that one.
-        Corrupt: the log has faults.
-        Conflict, StorageUnavailable: try again.
+    Rows in carry objects of newer cuts, which are lost, are carried too. What is written from now on has a higher `_seq` than
+    anything that any table has seen. Each repetition takes a position.
     """
     if position >= LAST_POSITION:
         raise InvalidArgument(f"log {log_id} cannot begin behind position {position}: the last one is {LAST_POSITION}")
@@ -242,7 +217,7 @@ def jump(
     )
 
 
-def _cut_anew(store: ObjectStore, log_id: str, planned: Callable[[ListedLogView], NextCut | None], terms: CutTerms) -> LogCut:
+def _cut_anew(store: ObjectStore, log_id: str, planned: Callable[[LogView], NextCut | None], terms: CutTerms) -> LogCut:
     """Makes the cut that is planned for the newest view, and returns the one that counts then: the view's own, where the log is
     sealed or no cut is planned.
 
@@ -265,7 +240,7 @@ def _cut_anew(store: ObjectStore, log_id: str, planned: Callable[[ListedLogView]
             return made.cut
 
 
-def _adopted(store: ObjectStore, view: ListedLogView, mark: Mark) -> list[tuple[RowRange, ...]]:
+def _adopted(store: ObjectStore, view: LogView, mark: Mark) -> list[tuple[RowRange, ...]]:
     """Rows in carry that a newer cut than the view's would have named, and that the view does not have, each once."""
     found = names.listing_of(view.log_id, store.keys(names.home(view.log_id)))
     # Cuts that came after the backup are lost, and with them the only names of these rows, which left their segments.
@@ -285,7 +260,7 @@ def _erased(cut: LogCut, mark: str, rows: RowRange) -> bool:
     return mark in cut.closed or rows.first_seq <= end_of(cut.erased.get(mark, NOTHING))
 
 
-def _behind(view: ListedLogView, adopted: Sequence[tuple[RowRange, ...]], position: int, settled: Mapping[str, int]) -> NextCut:
+def _behind(view: LogView, adopted: Sequence[tuple[RowRange, ...]], position: int, settled: Mapping[str, int]) -> NextCut:
     # One beyond everything that any cut, floor or watermark speaks of: tables take rows at or below their watermark for
     # settled.
     upto = max(position, view.last_position) + 1

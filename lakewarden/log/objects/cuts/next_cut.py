@@ -19,7 +19,7 @@ from lakewarden.log.chunk import RowRange
 from lakewarden.log.objects import names
 from lakewarden.log.objects.cut import HistoryObject, LogCut, confirm, encode_cut, newest_cut
 from lakewarden.log.objects.header import Header, highest_seq, total_bytes, without
-from lakewarden.log.objects.log_view import ListedLogView
+from lakewarden.log.objects.log_view import LogView
 from lakewarden.log.position import NOTHING, end_of, whole
 from lakewarden.storage.objects import AlreadyThere, ObjectStore
 
@@ -148,9 +148,7 @@ class NextCut:
     """The same."""
 
 
-def next_cut(
-    view: ListedLogView, settled: Mapping[str, int], settings: LogSettings, now: datetime | None = None
-) -> NextCut | None:
+def next_cut(view: LogView, settled: Mapping[str, int], settings: LogSettings, now: datetime | None = None) -> NextCut | None:
     """The cut to make after `view.cut`, if there is anything new to say.
 
     Args:
@@ -167,7 +165,7 @@ def next_cut(
     return plan if _says_more(view, plan) else None
 
 
-def _planned(view: ListedLogView, marks: Mapping[str, int], share: float, seconds: float, now: datetime | None) -> NextCut:
+def _planned(view: LogView, marks: Mapping[str, int], share: float, seconds: float, now: datetime | None) -> NextCut:
     """The cut that copies open rows of at most that share of what it lets go."""
     upto = _reach(view, marks, share)
     gone = view.run[: upto - view.cut.upto]
@@ -183,7 +181,7 @@ def _planned(view: ListedLogView, marks: Mapping[str, int], share: float, second
     return NextCut(upto, stay, tuple(moved), needed, history)
 
 
-def cut_without(view: ListedLogView, user: str, mark: str, history: Mapping[HistoryObject, Header], now: datetime) -> NextCut:
+def cut_without(view: LogView, user: str, mark: str, history: Mapping[HistoryObject, Header], now: datetime) -> NextCut:
     """The cut that settles every position of the view and carries all open rows but this user's.
 
     Args:
@@ -202,7 +200,7 @@ def cut_without(view: ListedLogView, user: str, mark: str, history: Mapping[Hist
     return NextCut(view.last_position, stay, moved, needed, without, {mark: view.last_position})
 
 
-def cut_leaving_out(view: ListedLogView, chunks: Collection[RowRange], settings: LogSettings, now: datetime) -> NextCut | None:
+def cut_leaving_out(view: LogView, chunks: Collection[RowRange], settings: LogSettings, now: datetime) -> NextCut | None:
     """The cut that settles every position of the view and carries all open rows but these chunks, which cannot be read; None
     where the log does not have them any more."""
     left = {(each.user, each.first_seq) for each in chunks}
@@ -242,7 +240,7 @@ def _pays(moved: int, of: int, share: float) -> bool:
     return moved == 0 or moved < share * of
 
 
-def _reach(view: ListedLogView, marks: Mapping[str, int], share: float) -> int:
+def _reach(view: LogView, marks: Mapping[str, int], share: float) -> int:
     """The last position that can be let go with a copy that pays."""
     upto = position = view.cut.upto
     moved = total = 0
@@ -285,7 +283,7 @@ def _needed(marks: Mapping[str, int], live: Sequence[Header], last_position: int
     return {user: seq for user, seq in marks.items() if user in hiding or seq > end}
 
 
-def _says_more(view: ListedLogView, plan: NextCut) -> bool:
+def _says_more(view: LogView, plan: NextCut) -> bool:
     """A cut that only forgets marks is not worth an object."""
     if plan.history.forgotten > view.cut.forgotten:
         return True

@@ -7,13 +7,13 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from lakewarden.base.clock import Clock, NewId, to_millis
-from lakewarden.log.appending import Mark
 from lakewarden.log.objects import names
 from lakewarden.log.objects.cut import EVERYBODY, LogCut
 from lakewarden.log.objects.cuts.fill import fill
 from lakewarden.log.objects.cuts.next_cut import advance
 from lakewarden.log.objects.pack import INDEXED
 from lakewarden.log.objects.put import Puts, Segment, WriterTerms
+from lakewarden.log.view import Mark
 from lakewarden.storage.objects import ObjectStore
 
 # The store's time: the one clock that all processes of a log can read, by when an object was made there.
@@ -60,11 +60,7 @@ _QUIET = timedelta(minutes=2)
 
 
 def open_direct(store: ObjectStore, log_id: str, write_id: str, clock: StoreClock) -> bool:
-    """Notes a write before it takes its position; returns whether others went quiet.
-
-    Raises:
-        Conflict, StorageUnavailable: try again.
-    """
+    """As `TableLog.open_direct`."""
     # Before the note: what was taken by now is below every position that the write can get.
     found = [] if clock.is_known else store.list(names.home(log_id))
     keys = store.keys(names.segments(log_id)) if clock.is_known else [each.key for each in found]
@@ -101,7 +97,7 @@ def _touched(store: ObjectStore, log_id: str) -> int:
 
 
 def renew_direct(store: ObjectStore, log_id: str, write_id: str, now: datetime, *, back: bool = False) -> LogCut:
-    """Says that a write is still under way. Raises as `open_direct`.
+    """As `TableLog.renew_direct`.
 
     Args:
         back: also where the note has a later time, which was not the store's.
@@ -119,8 +115,7 @@ def renew_direct(store: ObjectStore, log_id: str, write_id: str, now: datetime, 
 
 
 def replace_quiet(store: ObjectStore, log_id: str, barrier_id: str, clock: StoreClock) -> bool:
-    """Notes a barrier in place of the writes that went quiet, at the lowest of their positions; returns whether there were any.
-    Raises as `open_direct`."""
+    """As `TableLog.replace_quiet`; the barrier is at the lowest of their positions."""
     if not clock.is_known:
         clock.learn(_touched(store, log_id))
     now = clock()
@@ -138,8 +133,7 @@ def replace_quiet(store: ObjectStore, log_id: str, barrier_id: str, clock: Store
 
 
 def close_direct(store: ObjectStore, log_id: str, write_id: str) -> None:
-    """Forgets a write that is in the table, or never will be, and all its attempts (`<write_id>/…`). Idempotent; raises as
-    `open_direct`."""
+    """As `TableLog.close_direct`."""
 
     def forgotten(cut: LogCut) -> LogCut | None:
         # Each attempt of a statement notes itself under the statement's id.
@@ -150,7 +144,7 @@ def close_direct(store: ObjectStore, log_id: str, write_id: str) -> None:
 
 
 def may_be_quiet(cut: LogCut, clock: StoreClock) -> bool:
-    """Whether to look closer: as long as this process does not know the store's time, any write that is noted may be quiet."""
+    """As `TableLog.has_quiet`: as long as this process does not know the store's time, any write that is noted may be quiet."""
     return bool(quiet(cut, clock()) if clock.is_known else cut.direct)
 
 
@@ -167,11 +161,7 @@ def quiet(cut: LogCut, now: datetime) -> set[str]:
 
 
 def require_columns(store: ObjectStore, log_id: str, version: int, new_id: NewId, segment_format: int) -> None:
-    """From now on appends of rows of an older schema version raise `SchemaChanged`. May be repeated.
-
-    Raises:
-        Conflict, StorageUnavailable: try again.
-    """
+    """As `TableLog.require_columns`."""
 
     def required(cut: LogCut) -> LogCut | None:
         return None if cut.sealed or cut.columns >= version else replace(cut, columns=version)
@@ -189,11 +179,7 @@ def require_columns(store: ObjectStore, log_id: str, version: int, new_id: NewId
 
 
 def raise_fence(store: ObjectStore, log_id: str, token: int, new_id: NewId, segment_format: int, *, replaces: bool) -> None:
-    """From now on appends that carry a lower token raise `LostPlace`. May be repeated.
-
-    Raises:
-        Conflict, StorageUnavailable: try again.
-    """
+    """As `TableLog.raise_fence`."""
 
     def raised(cut: LogCut) -> LogCut | None:
         return None if cut.sealed or cut.fence >= token else replace(cut, fence=token)
@@ -220,11 +206,7 @@ def take_position(store: ObjectStore, log_id: str, mark: Mark, new_id: NewId, *,
 
 
 def note_rewound(store: ObjectStore, log_id: str, marks: Sequence[str], position: int) -> None:
-    """Notes that the rows of users (by keyed hash) were set back before this position was taken.
-
-    Raises:
-        Conflict, StorageUnavailable: try again.
-    """
+    """As `TableLog.note_rewound`."""
 
     def noted(cut: LogCut) -> LogCut | None:
         if cut.sealed or all(cut.rewound.get(mark, -1) >= position for mark in marks):

@@ -34,7 +34,7 @@ from lakewarden.log.objects.cut import (
 from lakewarden.log.objects.cuts.next_cut import SMALL, Chunks, Leaving, NextCut, next_cut
 from lakewarden.log.objects.cuts.writers import in_doubt, newest, published_in
 from lakewarden.log.objects.header import UNKNOWN, BatchIdentity, Header
-from lakewarden.log.objects.log_view import ListedLogView
+from lakewarden.log.objects.log_view import LogView
 from lakewarden.log.objects.names import LogListing
 from lakewarden.log.objects.pack import INDEXED, CarriedChunk, pack_carry
 from lakewarden.log.objects.segment import Held, copied_chunks, read_carry, tiny_carry
@@ -50,6 +50,11 @@ class CutTerms:
     new_id: NewId
     segment_format: int = INDEXED
     reach: Reach = no_faults
+
+    @property
+    def stages(self) -> bool:
+        """Whether the format of the warehouse has staged batches."""
+        return self.segment_format >= INDEXED
 
 
 # Moving rows out of segments that go, as they are: nothing here decodes them. Open rows go into the carry, settled ones into
@@ -92,7 +97,7 @@ def _made(
 
 def settle(
     store: ObjectStore,
-    view: ListedLogView,
+    view: LogView,
     settled: Mapping[str, int],
     terms: CutTerms,
     *,
@@ -100,18 +105,12 @@ def settle(
     cache: HeaderCache | None = None,
     worth: int = 1,
 ) -> None:
-    """Notes that each user's rows up to a `_seq` are durably in the user's table, then cleans up.
-
-    `view` is the one that was flushed; a newer or older one does no harm. Without anything settled this is a cleanup.
+    """As `TableLog.settle`.
 
     Args:
         now: what is settled now is kept for `retention_seconds` of the settings from then on; without it, for no time.
         worth: fewer objects than that are not removed now, if few bytes go and no other process interfered. Who was
             overtaken removes all: by an erasure, maybe, which has looked already.
-
-    Raises:
-        Conflict: others settled the same log again and again meanwhile. Nothing is lost: settle later.
-        StorageUnavailable: so too.
     """
     cache = cache or HeaderCache()
     failure: StorageUnavailable | None = None
@@ -143,7 +142,7 @@ def settle(
         view = read_view(store, view.log_id, cache, ())
 
 
-def _bytes_let_go(view: ListedLogView, plan: NextCut) -> int:
+def _bytes_let_go(view: LogView, plan: NextCut) -> int:
     return sum(header.bytes for header in (*_passed(view, plan), *(each for each in view.carry if each.key not in plan.kept)))
 
 
@@ -161,7 +160,7 @@ class NewestCut:
 
 
 def make_cut(
-    store: ObjectStore, view: ListedLogView, plan: NextCut, terms: CutTerms, cache: HeaderCache | None = None
+    store: ObjectStore, view: LogView, plan: NextCut, terms: CutTerms, cache: HeaderCache | None = None
 ) -> NewestCut | None:
     """Creates the cut that follows the view's, and returns it if it counts.
 
@@ -199,12 +198,12 @@ def make_cut(
     return NewestCut(cut, found, made, passed) if found.newest_cut == version else None
 
 
-def _passed(view: ListedLogView, plan: NextCut) -> Sequence[Header]:
+def _passed(view: LogView, plan: NextCut) -> Sequence[Header]:
     """The segments that the plan settles."""
     return view.run[: plan.upto - view.cut.upto]
 
 
-def _following(view: ListedLogView, plan: NextCut, carried: Sequence[str], history: Iterable[HistoryObject]) -> LogCut:
+def _following(view: LogView, plan: NextCut, carried: Sequence[str], history: Iterable[HistoryObject]) -> LogCut:
     """The view's cut with what the plan changes."""
     passed = _passed(view, plan)
     taken = [header.put_id for header in passed]
