@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from lakewarden.base.write_key import Trace, trace_of
 from lakewarden.catalog.model import TableSchema
+from lakewarden.errors import Corrupt
 from lakewarden.log.chunk import RowRange
 from lakewarden.log.objects import names
 from lakewarden.log.objects.cache import HeaderCache
@@ -19,10 +20,13 @@ from lakewarden.log.objects.trail import Trail, read_trail
 from lakewarden.log.objects.view import make_durable, read_view, rows_of
 from lakewarden.log.once import LastBatch
 from lakewarden.log.view import PendingRows, UserSigns
-from lakewarden.storage.objects import ObjectStore
+from lakewarden.storage.objects import Missing, ObjectStore
 
 _APART = 64 << 10
 """Bytes between two chunks that are read with them rather than left out by a request more."""
+
+_AT_ONCE = 1000
+"""Chunks that are read together to see whether they are garbled: neighbours in a segment by one request."""
 
 
 class LogReader:
@@ -95,6 +99,34 @@ class LogReader:
         order = sorted(range(len(where)), key=lambda number: (where[number].key, where[number].offset))
         found = dict(zip(order, read_chunks(self._store, [where[number] for number in order], apart=_APART), strict=True))
         return [found[number] for number in range(len(where))]
+
+    def garbled(self, where: Sequence[RowRange]) -> dict[RowRange, Corrupt]:
+        """Returns those of the chunks whose bytes are not those that were appended, and why. A chunk that was cleaned away
+        meanwhile does not count.
+
+        Raises:
+            StorageUnavailable: the store failed.
+        """
+        found: dict[RowRange, Corrupt] = {}
+        for start in range(0, len(where), _AT_ONCE):
+            found |= self._halved(where[start : start + _AT_ONCE])
+        return found
+
+    def _halved(self, where: Sequence[RowRange]) -> dict[RowRange, Corrupt]:
+        """Most often none is garbled, and one read says so."""
+        try:
+            self.chunks(where)
+        except Missing:
+            if len(where) == 1:
+                return {}
+        except Corrupt as error:
+            if len(where) == 1:
+                return {where[0]: error}
+        else:
+            return {}
+        # By halves: of a thousand chunks one garbled one is found in about ten reads.
+        half = len(where) // 2
+        return self._halved(where[:half]) | self._halved(where[half:])
 
     def trail(self, after: int, users: Collection[str] | None = None) -> Trail:
         """Returns the log and its history, where they hold rows beyond that `_seq`.

@@ -8,11 +8,11 @@ the storage's identity: a random id that the catalog also holds.
 from __future__ import annotations
 
 import os
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from math import inf
 
 import msgspec
 
@@ -114,23 +114,8 @@ def named_by(root: StorageRoot | None, error: LakewardenError) -> LakewardenErro
     return error if name in error.message else type(error)(f"{name}: {error.message}")
 
 
-class _Confirmed:
-    """When each storage was last confirmed, by a clock of this process. Safe for threads."""
-
-    def __init__(self) -> None:
-        self._moments: dict[StorageRoot, float] = {}
-        self._lock = threading.Lock()
-
-    def within(self, root: StorageRoot, seconds: float, now: float) -> bool:
-        moment = self._moments.get(root)
-        return moment is not None and now - moment <= seconds
-
-    def note(self, root: StorageRoot, now: float) -> None:
-        with self._lock:
-            self._moments[root] = now
-
-
-_CONFIRMED = _Confirmed()
+_CONFIRMED: dict[StorageRoot, float] = {}
+"""When each storage was last confirmed, by a clock of this process."""
 
 
 def confirm(root: StorageRoot, within: float = 0.0, monotonic: Callable[[], float] = time.monotonic) -> None:
@@ -146,7 +131,7 @@ def confirm(root: StorageRoot, within: float = 0.0, monotonic: Callable[[], floa
     now = monotonic()
     # Where absence is taken for emptiness a minute's old look is enough; before and behind the writes of a flush it is not
     # (docs/decisions/0020-floors-and-identity.md).
-    if not root.identity or (within and _CONFIRMED.within(root, within, now)):
+    if not root.identity or (within and now - _CONFIRMED.get(root, -inf) <= within):
         return
     with naming(root):
         found = owner_of(open_store(root.location))
@@ -157,7 +142,7 @@ def confirm(root: StorageRoot, within: float = 0.0, monotonic: Callable[[], floa
             f"storage {root.storage_id!r} at {root.location} is not the one that this warehouse uses ({there}):"
             " is it mounted, and is it the same bucket?"
         )
-    _CONFIRMED.note(root, now)
+    _CONFIRMED[root] = now
 
 
 def device_of(root: StorageRoot) -> int | None:

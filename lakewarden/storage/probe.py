@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-from dataclasses import dataclass
 
 from lakewarden.base.clock import NewId
 from lakewarden.base.connection import Location
@@ -24,15 +23,9 @@ _AT_ONCE = 6
 """How many create one key at the same moment."""
 
 
-@dataclass(frozen=True)
-class Probe:
-    """The traits of a place. `folds_case`: it treats `A` and `a` as one name."""
-
-    folds_case: bool
-
-
-def probe(store: ObjectStore, new_id: NewId) -> Probe:
-    """Writes, reads, lists and deletes objects of its own under `PROBES`, and creates each of two a second time.
+def probe(store: ObjectStore, new_id: NewId) -> bool:
+    """Writes, reads, lists and deletes objects of its own under `PROBES`, and creates each of two a second time. Returns whether
+    the place folds case: it treats `A` and `a` as one name.
 
     Raises:
         UnconditionalStore: an object was created twice.
@@ -51,7 +44,7 @@ def probe(store: ObjectStore, new_id: NewId) -> Probe:
         # (docs/decisions/0110-stores-that-ignore-conditions.md).
         _race(store, race)
         # By reading `A` where `a` was written: nothing else tells it of every file system and store.
-        return Probe(folds_case=_present(store, twin))
+        return _present(store, twin)
     finally:
         store.delete([key, race])
 

@@ -76,7 +76,7 @@ def found_warehouse(uri: str, state: ObjectStore, catalog: CatalogStore, new_id:
     data = open_store(Location(uri).below(LOCAL_BASE))
     # Before anything is written: a place that cannot create an object only once must never hold a warehouse
     # (docs/decisions/0110-stores-that-ignore-conditions.md).
-    folds = probe(data, new_id).folds_case
+    folds = probe(data, new_id)
     if local_path(uri) is None:
         mark_probed(state, Location(uri))  # the state is in the same bucket
 

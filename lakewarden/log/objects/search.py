@@ -35,30 +35,13 @@ class _Layer:
         return _Layer(self.size + later.size, {**self.by_user, **later.by_user, **both})
 
 
-@dataclass(frozen=True)
-class Layers:
-    """The chunks of headers with few.
-
-    Further ones make a layer of their own, which is joined with those before it that are hardly larger: of n chunks there are
-    about log n layers, and each chunk is copied about log n times.
-    """
-
-    layers: tuple[_Layer, ...]
-
-    @classmethod
-    def of(cls, headers: Sequence[Header]) -> Layers:
-        return cls((_Layer.of(headers),))
-
-    def followed_by(self, headers: Sequence[Header]) -> Layers:
-        """The same with the chunks of further headers."""
-        kept, last = [*self.layers], _Layer.of(headers)
-        # As in a merge tree: layers at least double in size, so a look-up passes few of them.
-        while kept and kept[-1].size <= 2 * last.size:
-            last = kept.pop().joined(last)
-        return Layers((*kept, last)) if last.size else self
-
-    def of_user(self, user: str) -> list[RowRange]:
-        return [each for layer in self.layers for each in layer.by_user.get(user, ())]
+def _followed(layers: tuple[_Layer, ...], headers: Sequence[Header]) -> tuple[_Layer, ...]:
+    """The layers with the chunks of further headers: of n chunks there are about log n, and each is copied about log n times."""
+    kept, last = [*layers], _Layer.of(headers)
+    # As in a merge tree: layers at least double in size, so a look-up passes few of them.
+    while kept and kept[-1].size <= 2 * last.size:
+        last = kept.pop().joined(last)
+    return (*kept, last) if last.size else layers
 
 
 @dataclass(eq=False)
@@ -69,8 +52,8 @@ class ChunkSearch:
     wide: Sequence[Header]
     weight: int
     """That of the headers."""
-    _layers: Layers | None = None
-    """None until a user is looked up."""
+    _layers: tuple[_Layer, ...] = ()
+    """Those of headers with few chunks; none until a user is looked up."""
     _held: list[Sequence[RowRange]] = field(default_factory=list, init=False)
     _known: dict[str, list[RowRange]] = field(default_factory=dict, init=False)
 
@@ -81,7 +64,7 @@ class ChunkSearch:
     def followed_by(self, headers: Sequence[Header]) -> ChunkSearch:
         """The same with further headers, and nothing loaded."""
         more = ChunkSearch.over(headers)
-        layers = None if self._layers is None else self._layers.followed_by(headers)
+        layers = self._layers and _followed(self._layers, headers)
         return ChunkSearch((*self.headers, *headers), (*self.wide, *more.wide), self.weight + more.weight, layers)
 
     def load(self, users: Collection[str] | None) -> None:
@@ -103,8 +86,9 @@ class ChunkSearch:
         """Those users' chunks, in the order of the headers. Raises as `load` for users that were not loaded."""
         if self._known.keys() >= set(users):
             return {user: self._known[user] for user in users}
-        layers = self._layers = self._layers or Layers.of(self.headers)
-        found = {user: ranges for user in users if (ranges := layers.of_user(user))}
+        layers = self._layers = self._layers or (_Layer.of(self.headers),)
+        everyones = ((user, [each for layer in layers for each in layer.by_user.get(user, ())]) for user in users)
+        found = {user: ranges for user, ranges in everyones if ranges}
         for header in self.wide:
             for each in header.of(users):
                 found.setdefault(each.user, []).append(each)

@@ -105,7 +105,7 @@ def make_storage(warehouse: Warehouse, storage: Storage) -> Storage:
     changes.add_storage(warehouse.catalog.read(), storage)  # refused before anything is written there
     store = open_store(warehouse.location(storage))
     with naming(warehouse.root(storage)):
-        found = replace(storage, folds_case=probe(store, warehouse.new_id).folds_case)
+        found = replace(storage, folds_case=probe(store, warehouse.new_id))
         identity = claim_for(store, StorageOwner(warehouse.id, warehouse.new_id() if warehouse.identifies else ""))
     found = replace(found, identity=identity if warehouse.identifies else "")
     warehouse.catalog.change(lambda catalog: changes.add_storage(catalog, found))

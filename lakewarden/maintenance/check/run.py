@@ -26,7 +26,6 @@ from lakewarden.errors import (
     StorageUnavailable,
     Unsupported,
 )
-from lakewarden.log.garbled_chunks import garbled_of
 from lakewarden.log.position import position_of
 from lakewarden.maintenance.check.memory import results_of
 from lakewarden.maintenance.check.scope import PENDING_ROWS, UNKNOWN, CheckedScope, CheckTask, Finding, check_scopes, task_of
@@ -55,7 +54,7 @@ def garbled_pending(warehouse: Warehouse, table: Table, users: Collection[str] |
         pending = list((view.pending if users is None else view.pending_of(users)).values())
     except LakewardenError:  # the finding on the log says it
         return {}
-    wrong = {each.user: error for each, error in garbled_of(log, [each for one in pending for each in one.ranges]).items()}
+    wrong = {each.user: error for each, error in log.garbled([each for one in pending for each in one.ranges]).items()}
     return {user or None: _as_finding(table, Scope(table.name, user or None), error) for user, error in wrong.items()}
 
 

@@ -10,7 +10,6 @@ from lakewarden.catalog.model import Catalog, Pipeline, Table
 from lakewarden.catalog.state.ledger import Ledger
 from lakewarden.catalog.state.ledger_faults import faults_of, give_up
 from lakewarden.errors import Corrupt, LakewardenError
-from lakewarden.log.garbled_chunks import garbled_of
 from lakewarden.log.objects.cuts.mend import LogFaults
 from lakewarden.log.once import ANY
 from lakewarden.log.position import NOTHING
@@ -56,7 +55,7 @@ def without_garbled(
     log = warehouse.log(table)
     view = log.view(None if user is None else {user})
     pending = view.pending if user is None else view.pending_of({user})
-    garbled = garbled_of(log, [each for rows in pending.values() for each in rows.ranges])
+    garbled = log.garbled([each for rows in pending.values() for each in rows.ranges])
     found = []
     for name in sorted({each.user for each in garbled}):
         theirs = [each for each in garbled if each.user == name]

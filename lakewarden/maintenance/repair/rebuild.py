@@ -13,7 +13,6 @@ from lakewarden.delta.commit_log.kept_versions import NAME, verified
 from lakewarden.delta.commit_log.stamp import CommitStamp
 from lakewarden.delta.reading.rows import FileGroup
 from lakewarden.delta.table import ScopeTable
-from lakewarden.log.garbled_chunks import garbled_of
 from lakewarden.log.log_reader import LogReader
 from lakewarden.log.once import ANY, UNTAKEN, LastBatch
 from lakewarden.log.position import NOTHING
@@ -73,7 +72,7 @@ def rebuild(task: RepairTask, look: RepairLook) -> Rebuilt:
 
 def _readable(task: RepairTask) -> RepairTask:
     """Without the chunks of the log and its history that are garbled: they are as good as gone."""
-    garbled = garbled_of(LogReader(state_store(task.state_uri), task.target.log_id), task.ranges)
+    garbled = LogReader(state_store(task.state_uri), task.target.log_id).garbled(task.ranges)
     if not garbled:
         return task
     ranges = tuple(each for each in task.ranges if each not in garbled)

@@ -182,7 +182,14 @@ def give_up(store: ObjectStore, faults: LogFaults) -> LogCut:
     return advance(store, faults.log_id, without)
 
 
-def leave_out_chunks(store: ObjectStore, log_id: str, chunks: Collection[RowRange], terms: CutTerms, *, now: datetime) -> None:
+def leave_out_chunks(
+    store: ObjectStore,
+    log_id: str,
+    chunks: Collection[RowRange],
+    terms: CutTerms,
+    *,
+    now: datetime,
+) -> None:
     """As `TableLog.leave_out_chunks`, behind `give_up`: carries the rows of all others."""
     _cut_anew(
         store,
