@@ -85,7 +85,7 @@ class TableLog(LogReader):
     def look_again(self) -> None:
         """The next append looks at the log as a new process would: it was seen to be damaged."""
         if self._writer is not None:
-            self._writer.look_again()
+            self._writer.gathering.look_again()
 
     def view(self, users: Collection[str] | None = None) -> LogView:
         try:
@@ -98,7 +98,7 @@ class TableLog(LogReader):
         """Announces, while it is open, that this thread will append soon, after a short look at least: a segment that would
         be put before waits for it, for `gather_seconds` at most. The wait ends when the thread appends, or leaves the context.
         """
-        return self._the_writer().announced()
+        return self._the_writer().gathering.announced()
 
     def turn(self, user: str | None) -> AbstractContextManager[None]:
         """Lets one thread after the other read all rows of a scope and append behind what it read: at the same time, all but one
@@ -126,7 +126,7 @@ class TableLog(LogReader):
         Raises:
             Unsupported: the warehouse is of an older format.
         """
-        return self._the_writer().batches.begin()
+        return self._the_writer().begin_batch()
 
     def stage(self, staging: Staging, batch: LogBatch) -> tuple[StagedPiece, ...]:
         """Makes rows of a batch durable, in any process. Nothing shows them before the batch is published.
@@ -134,7 +134,7 @@ class TableLog(LogReader):
         Raises:
             StorageUnavailable: the store failed; stage them again.
         """
-        return self._the_writer().batches.stage(staging, batch)
+        return self._the_writer().stage(staging, batch)
 
     def staged_rows(
         self, staging: Staging, pieces: Iterable[StagedPiece], schemas: tuple[TableSchema, ...]
@@ -144,10 +144,10 @@ class TableLog(LogReader):
         Raises:
             Missing: it was abandoned.
         """
-        return self._the_writer().batches.rows(staging, pieces, schemas)
+        return self._the_writer().staged_rows(staging, pieces, schemas)
 
     def publish(self, staging: Staging, pieces: Pieces, once: WriterBatch | None = None) -> Receipt | None:
-        return self._the_writer().batches.publish(staging, pieces, once)
+        return self._the_writer().publish(staging, pieces, once)
 
     def append_once(self, batch: LogBatch, once: WriterBatch) -> Receipt | None:
         staging = self.begin_batch()
@@ -155,7 +155,7 @@ class TableLog(LogReader):
 
     def abandon(self, staging: Staging) -> None:
         """Removes what was staged of a batch, unless it was published. Idempotent."""
-        self._the_writer().batches.abandon(staging)
+        self._the_writer().abandon(staging)
 
     def published(self, writer: str) -> int | None:
         """Returns the number of the last batch that was published with this writer's identity; None without one.
@@ -163,7 +163,7 @@ class TableLog(LogReader):
         Raises:
             FailedPrecondition: it is uncertain since a repair.
         """
-        last = self._the_writer().batches.last(writer_key(writer))
+        last = self._the_writer().last_batch(writer_key(writer))
         if not last.certain:
             raise stopped(writer, "the table", last.number)
         return last.number
@@ -180,6 +180,7 @@ class TableLog(LogReader):
         writers.resume(self._store, self._log_id, writer_key(writer), how, end)
 
     def _the_writer(self) -> LogWriter:
+        # Not before it is needed: it would count as one that slept, whose first append asks whether the table is still there.
         with self._making:
             self._writer = self._writer or self._new_writer()
             return self._writer
@@ -187,7 +188,7 @@ class TableLog(LogReader):
     def _new_writer(self) -> LogWriter:
         terms = self._terms
         known = WriterTerms(terms.format, self._headers, self._pays_by_request, terms.floor, terms.still_there, reach=self._reach)
-        return LogWriter(self._store, self._log_id, terms.settings, terms.clock, terms.new_id, terms.mark, known)
+        return LogWriter.of(self._store, self._log_id, terms.settings, terms.clock, terms.new_id, terms.mark, known)
 
     def _cut_terms(self, reach: Reach = no_faults, kept_seconds: float | None = None) -> CutTerms:
         """`kept_seconds` in place of the warehouse's, for the history."""

@@ -92,7 +92,7 @@ class Store(LocalObjects):
 
 
 def writer(store: LocalObjects, settings: LogSettings | None = None) -> LogWriter:
-    return LogWriter(
+    return LogWriter.of(
         store, LOG, settings or LogSettings(), system_clock, random_id, str.upper, WriterTerms(pause=lambda seconds: None)
     )
 

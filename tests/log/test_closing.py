@@ -85,9 +85,9 @@ def test_the_rows_before_a_users_rows_go_with_them(store: Store) -> None:
     late.append(with_images(joined(notes("u", 1, 2), notes("v", 1), notes("w", 1))))
     settled(store, "u", "v")
     late.append(with_images(joined(notes("v", 2), notes("u", 3))))
-    staging = late.batches.begin()
-    late.batches.stage(staging, with_images(joined(notes("u", 4), notes("v", 4))))
-    late.batches.publish(staging, late.batches.stage(staging, with_images(notes("u", 5))), None)
+    staging = late.begin_batch()
+    late.stage(staging, with_images(joined(notes("u", 4), notes("v", 4))))
+    late.publish(staging, late.stage(staging, with_images(notes("u", 5))), None)
     texts = {user: f"before of {user}".encode() for user in "uvw"}
 
     def objects_with(user: str) -> set[str]:

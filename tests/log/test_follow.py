@@ -67,7 +67,9 @@ _ACTIONS = st.one_of(
 def test_whatever_happens_it_shows_what_a_new_reader_sees(actions: list[tuple[str, str]]) -> None:
     with TemporaryDirectory() as place:
         store, cache = Store(Path(place)), HeaderCache()
-        own = LogWriter(store, LOG, LogSettings(), system_clock, random_id, str.upper, WriterTerms(headers=cache, keeps_own=True))
+        own = LogWriter.of(
+            store, LOG, LogSettings(), system_clock, random_id, str.upper, WriterTerms(headers=cache, keeps_own=True)
+        )
         foreign = writer(store)
         for number, (action, user) in enumerate(actions):
             match action:
@@ -198,12 +200,12 @@ def test_who_reads_all_notices_what_is_lost_before_what_is_known(store: Store) -
 
 def test_a_batch_that_is_named_meanwhile_is_not_abandoned(store: Store) -> None:
     began(store)
-    batches = writer(store).batches
-    staging = batches.begin()
-    pieces = batches.stage(staging, notes("v", 1, 2, 3))
+    log = writer(store)
+    staging = log.begin_batch()
+    pieces = log.stage(staging, notes("v", 1, 2, 3))
     cache = HeaderCache()
     assert len(look(store, cache, "v").unnamed) == 1
-    batches.publish(staging, pieces, None)
+    log.publish(staging, pieces, None)
     seen = look(store, cache, "v")
     assert (ids(store, seen, "v"), seen.unnamed) == ([1, 2, 3], frozenset())
 

@@ -70,7 +70,7 @@ def shared(
         rest = []
         for number, batch in enumerate(batches, 1):
             rest.append(pool.submit(outcome, batch))
-            while len(common._gathering._waiting) < number:
+            while len(common.gathering._waiting) < number:
                 threading.Event().wait(0.001)
         meanwhile()
         go_on.set()
@@ -222,7 +222,7 @@ def test_who_slept_for_long_asks_whether_the_table_is_there(store: Store, sleeps
         asked[0] += 1
         raise NotFound("it was dropped")
 
-    late = LogWriter(store, LOG, LogSettings(), lambda: now[0], random_id, str.upper, WriterTerms(still_there=still_there))
+    late = LogWriter.of(store, LOG, LogSettings(), lambda: now[0], random_id, str.upper, WriterTerms(still_there=still_there))
     late.append(notes("u", 1))
     assert asked == [0]
     if sleeps == "within":
@@ -250,7 +250,7 @@ class Announced(threading.Thread):
         assert self._there.wait(PATIENCE)
 
     def run(self) -> None:
-        with self._log.announced():
+        with self._log.gathering.announced():
             self._there.set()
             assert self._go_on.wait(PATIENCE)
             self._outcome = outcome_of(self._log, self._call) if self._call else None
@@ -277,7 +277,7 @@ def outcome_of(log: LogWriter, call: Batch | Behind) -> Receipt | LakewardenErro
 def led(log: LogWriter, call: Batch | Behind, pool: ThreadPoolExecutor) -> Future[Receipt | LakewardenError]:
     """A call that leads, and waits for who is announced; or is through, if it does not."""
     leader = pool.submit(outcome_of, log, call)
-    while not (log._gathering._expected or leader.done()):
+    while not (log.gathering._expected or leader.done()):
         threading.Event().wait(0.001)
     return leader
 
@@ -356,12 +356,12 @@ def test_it_goes_on_when_the_segment_is_full(store: Store, pool: ThreadPoolExecu
 def test_who_is_interrupted_while_it_waits_writes_nothing_and_hands_over(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     log = writer(store, FOREVER)
     never, second = Announced(log, None), Announced(log, notes("v", 1))
-    gathered = log._gathering._gathered
+    gathered = log.gathering._gathered
 
     def interrupted(*_: object) -> None:
         monkeypatch.undo()
         second.go_on()
-        while len(log._gathering._waiting) < 2:
+        while len(log.gathering._waiting) < 2:
             gathered.wait(0.001)
         never.go_on()
         raise Interrupted
@@ -380,7 +380,7 @@ def test_conditional_calls_share_the_segment_that_waits_for_them_where_they_touc
     other = Announced(log, Behind(notes("u", 2), NOTHING, keys("u", 2)))
     leader = led(log, Behind(notes("u", 1), NOTHING, keys("u", 1)), pool)
     other.go_on()
-    while len(log._gathering._waiting) < 2:
+    while len(log.gathering._waiting) < 2:
         threading.Event().wait(0.001)
     same.go_on()
     assert isinstance(leader.result(PATIENCE), Receipt)

@@ -38,7 +38,7 @@ def linked(store: LocalObjects, position: int) -> bool:
 
 
 def writer_of(store: LocalObjects, terms: WriterTerms) -> LogWriter:
-    return LogWriter(store, LOG, LogSettings(), system_clock, random_id, str.upper, terms)
+    return LogWriter.of(store, LOG, LogSettings(), system_clock, random_id, str.upper, terms)
 
 
 def test_a_segment_names_the_one_before(store: Store) -> None:
@@ -176,7 +176,7 @@ def test_a_segment_without_a_link_may_follow_any(store: Store) -> None:
 
 def test_one_logs_fault_hides_no_others_rows(store: Store) -> None:
     for log_id in ("one", "two"):
-        log = LogWriter(store, log_id, LogSettings(), system_clock, random_id, str.upper)
+        log = LogWriter.of(store, log_id, LogSettings(), system_clock, random_id, str.upper)
         for n in range(3):
             log.append(notes("u", n))
     store.delete([names.segment_key("one", 1)])
@@ -279,7 +279,7 @@ def test_the_floor_is_asked_for_first_and_again_after_a_long_sleep(store: Store)
         asked.append(len(store.list(names.segments(LOG))))
         return -1
 
-    slow = LogWriter(store, LOG, LogSettings(), lambda: now[0], random_id, str.upper, WriterTerms(floor=floor))
+    slow = LogWriter.of(store, LOG, LogSettings(), lambda: now[0], random_id, str.upper, WriterTerms(floor=floor))
     for seconds in (0, 59, 59, 61):
         now[0] += timedelta(seconds=seconds)
         slow.append(notes("u", seconds))

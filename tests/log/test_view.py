@@ -31,7 +31,7 @@ def test_an_unknown_log_is_empty(store: Store) -> None:
 
 def test_pending_rows_are_counted_by_scope(store: Store) -> None:
     now = NOON
-    late = LogWriter(store, LOG, LogSettings(), lambda: now, random_id, str.upper)
+    late = LogWriter.of(store, LOG, LogSettings(), lambda: now, random_id, str.upper)
     late.append(joined(notes("a", 1, 2), notes("b", 3)))
     now = NOON - timedelta(hours=1)
     late.append(notes("a", 4))
@@ -68,7 +68,7 @@ def test_headers_are_read_once(store: Store) -> None:
 def own_writer(store: Store, cache: HeaderCache) -> LogWriter:
     """One that shares what it knows with the readers of its process."""
     terms = WriterTerms(headers=cache, keeps_own=True)
-    return LogWriter(store, LOG, LogSettings(), lambda: NOON, random_id, str.upper, terms)
+    return LogWriter.of(store, LOG, LogSettings(), lambda: NOON, random_id, str.upper, terms)
 
 
 def test_what_a_process_put_itself_it_reads_no_header_of(store: Store) -> None:
@@ -115,7 +115,7 @@ def test_a_bounded_cache_forgets_the_oldest(store: Store) -> None:
 
 def test_all_logs_are_found_by_one_listing_and_quiet_ones_cost_nothing(store: Store) -> None:
     def writer_of(log_id: str) -> LogWriter:
-        return LogWriter(store, log_id, LogSettings(), lambda: NOON, random_id, str.upper)
+        return LogWriter.of(store, log_id, LogSettings(), lambda: NOON, random_id, str.upper)
 
     cache, logs = HeaderCache(), [f"log{n}" for n in range(20)]
     for log_id in logs:

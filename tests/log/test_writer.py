@@ -67,7 +67,7 @@ def test_threads_share_segments(store: Store) -> None:
         if call == "create" and not entered.is_set():
             entered.set()
             deadline = time.monotonic() + PATIENCE
-            while len(shared._gathering._waiting) < 7:  # nothing public shows who waits
+            while len(shared.gathering._waiting) < 7:  # nothing public shows who waits
                 assert time.monotonic() < deadline
                 time.sleep(0.001)
 

@@ -42,31 +42,68 @@ from lakewarden.log.touches import ANYTHING, Touched
 from lakewarden.log.view import Mark
 from lakewarden.storage.objects import AlreadyThere, ObjectStore
 
-# Appends the parcels of a call: those of one user become visible together, however many they are.
 _ATTEMPTS = 20
 """Looks at the log before a call raises CONFLICT; each lost one is another writer's success."""
 
+_NUMBER_DIGITS = 12
+"""Hexadecimal digits of an object's number, which tasks choose by chance: none knows the others."""
+
 
 @dataclass(frozen=True)
-class Appends:
-    """Appends to one partition. Safe for threads."""
+class LogWriter:
+    """Appends to one partition. Safe for threads: calls that come while a segment is put share the next one.
+
+    The rows of a call that are of one user become visible together, however many they are. So do those of a batch, which are of
+    many users: several processes stage it, and one publishes it, at one position.
+    """
 
     _store: ObjectStore
     _log_id: str
     _terms: CutTerms
-    _gathering: Gathering
+    gathering: Gathering
     _clock: Clock
+    _headers: HeaderCache
+    """Those that this process has read. A publication looks at the whole log, and reads what is new of it."""
 
-    def append(self, parcels: Sequence[Parcel], after: int | None = None, keys: Touched | None = None) -> Receipt:
-        """As `LogWriter.append`, for rows that are encoded already. There is at least one parcel."""
+    @classmethod
+    def of(
+        cls,
+        store: ObjectStore,
+        log_id: str,
+        settings: LogSettings,
+        clock: Clock,
+        new_id: NewId,
+        mark: Mark,
+        terms: WriterTerms | None = None,
+    ) -> LogWriter:
+        terms = terms or WriterTerms()
+        gathering = Gathering(Puts(store, log_id, mark, terms), settings, clock, new_id, terms.still_there)
+        cuts = CutTerms(settings, new_id, terms.segment_format, terms.reach)
+        return cls(store, log_id, cuts, gathering, clock, terms.headers or HeaderCache())
+
+    def append(self, batch: Batch, after: int | None = None, keys: Touched | None = None) -> Receipt:
+        """As `Appending.append`."""
+        metadata, limits = carried(), self._terms.settings
+        # A plain row has no chunk yet, and metadata stands behind a chunk's rows.
+        if isinstance(batch, PlainRow) and not metadata:
+            return self.gathering.append((Parcel.of(batch),), after, keys)
+        encoded = encode(LogBatch(batch.schema_version, batch.rows), limits, metadata)
+        parcels = parcels_of(batch.schema_version, encoded, limits)
+        return self.append_parcels(parcels, after, keys) if parcels else Receipt(0, NOTHING)
+
+    def append_parcels(self, parcels: Sequence[Parcel], after: int | None = None, keys: Touched | None = None) -> Receipt:
+        """As `append`, for rows that are encoded already. There is at least one parcel."""
         # Rows of one user must become visible together, so they take one position, by a segment that names them. Rows of many
         # users need not: their scopes are apart (docs/decisions/0047-direct-writes.md).
         if len(parcels) > 1 and self._terms.stages and len({user for parcel in parcels for user in parcel.users}) == 1:
             return self._staged(parcels[0].schema_version, parcels, after, keys)
-        return self._gathering.append(parcels, after, keys)
+        return self.gathering.append(parcels, after, keys)
 
-    def append_whole(self, parcels: Iterator[Parcel], after: int | Behind | None = None) -> Receipt:
-        """As `LogWriter.append_whole`, for rows that are encoded as they are needed."""
+    def append_whole(self, batches: Iterable[LogBatch], after: int | Behind | None = None) -> Receipt:
+        """As `Appending.append_whole`. Holds about two segments of the rows, which are encoded as they are needed."""
+        metadata, limits = carried(), self._terms.settings
+        chunks = ((batch.schema_version, encode(batch, limits, metadata)) for batch in batches)
+        parcels = (parcel for version, encoded in chunks for parcel in parcels_of(version, encoded, limits))
         # Two parcels tell whether the rows fit one segment, without taking all of them into memory.
         first = [*islice(parcels, 2)]
         if not first:
@@ -97,32 +134,14 @@ class Appends:
     def _named(self, parcels: Sequence[Parcel], after: int | Behind | None, keys: Touched | None = None) -> Receipt:
         """Appends behind `after`, which is found anew where others came between."""
         if not callable(after):
-            return self._gathering.append(parcels, after, keys)
+            return self.gathering.append(parcels, after, keys)
         # The last try is outside of the loop, so that its own Conflict reaches the caller.
         for _ in range(_ATTEMPTS - 1):
             with suppress(Conflict):
-                return self._gathering.append(parcels, after(), keys)
-        return self._gathering.append(parcels, after(), keys)
+                return self.gathering.append(parcels, after(), keys)
+        return self.gathering.append(parcels, after(), keys)
 
-
-# Batches of many users that several processes stage and one publishes: all rows have one position.
-_NUMBER_DIGITS = 12
-"""Hexadecimal digits of an object's number, which tasks choose by chance: none knows the others."""
-
-
-@dataclass(frozen=True)
-class Batches:
-    """Batches of one partition. Safe for threads."""
-
-    _store: ObjectStore
-    _log_id: str
-    _terms: CutTerms
-    _gathering: Gathering
-    _clock: Clock
-    _headers: HeaderCache
-    """Those that this process has read. A publication looks at the whole log, and reads what is new of it."""
-
-    def begin(self) -> Staging:
+    def begin_batch(self) -> Staging:
         if not self._terms.stages:
             raise Unsupported("this warehouse is of an older format, which has no staged batches: run `lakewarden upgrade`")
         return begin(self._store, self._log_id, self._terms.new_id(), to_micros(self._clock()))
@@ -161,12 +180,15 @@ class Batches:
             if named or known:
                 return None
             if staged is None or callable(pieces):
-                staged = self._of(staging, pieces(position_of(view.end)) if callable(pieces) else pieces, once)
+                given = pieces(position_of(view.end)) if callable(pieces) else pieces
+                # Nothing else of it stays staged.
+                whole = remove_others(self._store, self._log_id, staging.put_id, given)
+                staged = StagedBatch.of(staging, given, once)._replace(whole=whole)
             self._terms.reach("batch:looked")
             try:
                 # Directly behind what was looked at: of two processes that publish the same batch, the second one loses, looks
                 # again and finds it.
-                return self._gathering.append((Parcel.naming(staged),), position_of(view.end), ANYTHING)
+                return self.gathering.append((Parcel.naming(staged),), position_of(view.end), ANYTHING)
             except Conflict:
                 continue
             except (LostPlace, SchemaChanged):
@@ -174,12 +196,9 @@ class Batches:
                     discard(self._store, self._log_id, staging.put_id)
                 raise
 
-    def _of(self, staging: Staging, pieces: Sequence[StagedPiece], once: WriterBatch | None) -> StagedBatch:
-        """The batch, beside which nothing else is staged any more."""
-        staged = StagedBatch.of(staging, pieces, once)
-        return staged._replace(whole=remove_others(self._store, self._log_id, staging.put_id, pieces))
-
-    def rows(self, staging: Staging, pieces: Iterable[StagedPiece], schemas: tuple[TableSchema, ...]) -> Iterator[pa.Table]:
+    def staged_rows(
+        self, staging: Staging, pieces: Iterable[StagedPiece], schemas: tuple[TableSchema, ...]
+    ) -> Iterator[pa.Table]:
         for each in pieces:
             key = names.staged_key(self._log_id, staging.put_id, each.object)
             where = RowRange(
@@ -191,7 +210,7 @@ class Batches:
     def abandon(self, staging: Staging) -> None:
         discard(self._store, self._log_id, staging.put_id)
 
-    def last(self, writer_key: str) -> LastBatch:
+    def last_batch(self, writer_key: str) -> LastBatch:
         view = read_view(self._store, self._log_id, self._headers, ())
         return last_batch(view.cut, view.run, writer_key)
 
@@ -199,47 +218,3 @@ class Batches:
 def _stands_for(once: WriterBatch, view: LogView) -> bool:
     """Whether the log has the batch. Raises `FailedPrecondition`: that is uncertain."""
     return last_batch(view.cut, view.run, once.key).stands_for(once.floor, once.writer, "the table")
-
-
-class LogWriter:
-    """Appends to one partition. Safe for threads: calls that come while a segment is put share the next one."""
-
-    def __init__(
-        self,
-        store: ObjectStore,
-        log_id: str,
-        settings: LogSettings,
-        clock: Clock,
-        new_id: NewId,
-        mark: Mark,
-        terms: WriterTerms | None = None,
-    ) -> None:
-        terms = terms or WriterTerms()
-        self._settings = settings
-        puts = Puts(store, log_id, mark, terms)
-        self._gathering = Gathering(puts, settings, clock, new_id, terms.still_there)
-        staged = CutTerms(settings, new_id, terms.segment_format, terms.reach)
-        self.batches = Batches(store, log_id, staged, self._gathering, clock, terms.headers or HeaderCache())
-        self._appends = Appends(store, log_id, staged, self._gathering, clock)
-        self.look_again = self._gathering.look_again
-        self.announced = self._gathering.announced
-
-    def append(self, batch: Batch, after: int | None = None, keys: Touched | None = None) -> Receipt:
-        """As `Appending.append`."""
-        metadata = carried()
-        # A plain row has no chunk yet, and metadata stands behind a chunk's rows.
-        if isinstance(batch, PlainRow) and not metadata:
-            return self._gathering.append((Parcel.of(batch),), after, keys)
-        encoded = encode(LogBatch(batch.schema_version, batch.rows), self._settings, metadata)
-        parcels = parcels_of(batch.schema_version, encoded, self._settings)
-        if not parcels:
-            return Receipt(0, NOTHING)
-        return self._appends.append(parcels, after, keys)
-
-    def append_whole(self, batches: Iterable[LogBatch], after: int | Behind | None = None) -> Receipt:
-        """As `Appending.append_whole`. Holds about two segments of the rows."""
-        limits, metadata = self._settings, carried()
-        chunks = ((batch.schema_version, encode(batch, limits, metadata)) for batch in batches)
-        return self._appends.append_whole(
-            (parcel for version, encoded in chunks for parcel in parcels_of(version, encoded, limits)), after
-        )

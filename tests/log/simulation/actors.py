@@ -25,7 +25,7 @@ from lakewarden.log.objects.log_view import LogView
 from lakewarden.log.objects.put import Puts, WriterTerms
 from lakewarden.log.objects.trail import read_trail
 from lakewarden.log.objects.view import make_durable, read_view
-from lakewarden.log.objects.writer import Appends
+from lakewarden.log.objects.writer import LogWriter
 from lakewarden.log.position import NOTHING, PartlyAppended, Receipt, position_of
 from lakewarden.storage.objects import Missing, ObjectStore, StoredObject
 from lakewarden.storage.steps import Steps, together
@@ -199,7 +199,8 @@ class Writer:
         puts = Puts(store, LOG, str.upper, terms)
         moment = datetime(2026, 1, 1, tzinfo=UTC) + skew
         self.gathering = Gathering(puts, house.settings, lambda: moment, house.world.new_id, lambda: None)
-        self.appends = Appends(store, LOG, CutTerms(house.settings, house.world.new_id), self.gathering, lambda: moment)
+        terms_of_cuts = CutTerms(house.settings, house.world.new_id)
+        self.log = LogWriter(store, LOG, terms_of_cuts, self.gathering, lambda: moment, self.cache)
 
     def write(self, times: int) -> None:
         for _ in range(times):
@@ -232,7 +233,7 @@ class Writer:
         parcels = parcels_of(1, chunks, self.house.settings)
         self.world.say(f"appends {[(call.user, [row.id for row in call.rows]) for call in calls]} after {after}")
         try:
-            receipt = self.appends.append(parcels, after)
+            receipt = self.log.append_parcels(parcels, after)
         except LakewardenError as error:
             self._failed(error, calls, after)
             return

@@ -15,7 +15,7 @@ from lakewarden.log.objects.group import parcels_of
 from lakewarden.log.objects.put import Puts, WriterTerms
 from lakewarden.log.objects.staging import put_object
 from lakewarden.log.objects.trail import Trail, read_trail
-from lakewarden.log.objects.writer import Batches
+from lakewarden.log.objects.writer import LogWriter
 from lakewarden.log.once import StagedPiece, Staging, WriterBatch
 from lakewarden.log.position import NOTHING, Receipt
 from lakewarden.storage.objects import Missing, ObjectStore
@@ -42,7 +42,7 @@ class Query:
         terms = WriterTerms(headers=headers, keeps_own=True, pause=lambda _: None)
         puts = Puts(self.store, LOG, str.upper, terms)
         gathering = Gathering(puts, house.settings, lambda: _MOMENT, house.world.new_id, lambda: None)
-        self.batches = Batches(self.store, LOG, CutTerms(house.settings, house.world.new_id), gathering, lambda: _MOMENT, headers)
+        self.log = LogWriter(self.store, LOG, CutTerms(house.settings, house.world.new_id), gathering, lambda: _MOMENT, headers)
 
     def publish(self, times: int) -> None:
         for _ in range(times):
@@ -64,7 +64,7 @@ class Query:
                     call.outcome, call.ended = "acknowledged", call.ended or self.house.world.now
 
     def _next(self) -> int:
-        last = self.batches.last(WriterBatch(self.name, 0).key).number
+        last = self.log.last_batch(WriterBatch(self.name, 0).key).number
         return 0 if last is None else last + 1
 
     def _publish(self) -> None:
@@ -79,8 +79,8 @@ class Query:
         self.house.journal.acknowledge(calls, receipt, self.house.world.now, alone=True)
 
     def _put(self, calls: list[Written], once: WriterBatch) -> Receipt | None:
-        staging = self.batches.begin()
-        return self.batches.publish(staging, self._stage(staging, calls), once)
+        staging = self.log.begin_batch()
+        return self.log.publish(staging, self._stage(staging, calls), once)
 
     def _begin(self, number: int) -> list[Written]:
         rng, house = self.house.world.rng, self.house

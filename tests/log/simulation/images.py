@@ -61,7 +61,7 @@ class ImagedWriter(Writer):
             chunks = [chunk_of(SHARED, made[start : start + 2]) for start in range(0, len(made), 2)]
             touched = {SHARED: frozenset((row.key,) for row in made)}
             try:
-                return self.appends.append(parcels_of(1, chunks, self.house.settings), position, touched)
+                return self.log.append_parcels(parcels_of(1, chunks, self.house.settings), position, touched)
             except Conflict:
                 self.world.say("another write came first")
         raise Conflict("others kept coming between")
@@ -71,7 +71,7 @@ class ImagedQuery(Query):
     """As `ImagedLog.publish`: what was staged is staged again with its images."""
 
     def _put(self, calls: list[Written], once: WriterBatch) -> Receipt | None:
-        house, staging, cache, objects = self.house, self.batches.begin(), HeaderCache(), count(100, 100)
+        house, staging, cache, objects = self.house, self.log.begin_batch(), HeaderCache(), count(100, 100)
         self._stage(staging, calls)
 
         def taken(_: object, keys: Keys) -> Sequence[StagedPiece]:
@@ -79,7 +79,7 @@ class ImagedQuery(Query):
             return self._stage_rows(staging, {SHARED: rows}, next(objects))
 
         with _current(house, cache, taken) as current:
-            return self.batches.publish(staging, current.at, once)
+            return self.log.publish(staging, current.at, once)
 
 
 class Keys:

@@ -31,7 +31,7 @@ from lakewarden.log.objects.names import LogListing
 from lakewarden.log.objects.put import Puts, Segment
 from lakewarden.log.objects.staging import StagedBatch
 from lakewarden.log.objects.trail import Trail
-from lakewarden.log.objects.writer import Appends
+from lakewarden.log.objects.writer import LogWriter
 from lakewarden.log.position import NOTHING, Receipt, position_of
 from lakewarden.storage.objects import AlreadyThere, Missing, ObjectStore
 from lakewarden.storage.steps import Steps
@@ -112,8 +112,8 @@ def _takes_what_was_given_up(newest: LogCut, position: int) -> bool:
     return newest.sealed or position <= newest.upto
 
 
-def _in_several(appends: Appends, parcels: Sequence[Parcel], after: int | None = None) -> Receipt:
-    return appends._gathering.append(parcels, after)
+def _in_several(writer: LogWriter, parcels: Sequence[Parcel], after: int | None = None) -> Receipt:
+    return writer.gathering.append(parcels, after)
 
 
 def _sweeps_the_stage(log_id: str, newest: LogCut, found: LogListing) -> dict[str, list[str]]:
@@ -390,7 +390,7 @@ FAULTS = (
     Fault("earlier erasures are forgotten at a settle", _replaced(settle, "remember_erased", _forgets_earlier_erasures)),
     Fault("closing one user opens the others", _replaced(closing, "_closed", _closes_one_alone)),
     Fault("opening one user opens all", _replaced(closing, "_opened", _opens_everybody)),
-    Fault("a large call becomes several segments", _replaced(Appends, "append", _in_several)),
+    Fault("a large call becomes several segments", _replaced(LogWriter, "append_parcels", _in_several)),
     Fault("removes what is staged and not yet named", _replaced(clean, "_doomed", _sweeps_the_stage)),
     Fault(
         "names what was staged before an erasure",

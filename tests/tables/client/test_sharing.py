@@ -126,7 +126,7 @@ def test_an_insert_waits_for_one_that_is_under_way(warehouse_uri: str, monkeypat
         ThreadPoolExecutor(2) as pool,
     ):
         make_notes(lake)
-        gathering = lake.table(NOTES).log._the_writer()._gathering
+        gathering = lake.table(NOTES).log._the_writer().gathering
         other = pool.submit(lake.table(NOTES).write, [{"id": 1, "text": "t"}], user="slow", mode="insert")
         assert looking.wait(PATIENCE)
         first = pool.submit(lake.sql, f"INSERT INTO {NOTES} VALUES (1, 't')", user="quick")
@@ -154,7 +154,7 @@ def test_an_insert_by_sql_is_waited_for_before_its_names_are_resolved(
         ThreadPoolExecutor(2) as pool,
     ):
         make_notes(lake)
-        gathering = lake.table(NOTES).log._the_writer()._gathering
+        gathering = lake.table(NOTES).log._the_writer().gathering
         other = pool.submit(lake.sql, f"INSERT INTO {NOTES} VALUES (1, 't')", user="slow")
         assert binding.wait(PATIENCE)
         first = pool.submit(lake.sql, f"INSERT INTO {NOTES} VALUES (1, 't')", user="quick")
@@ -179,7 +179,7 @@ def test_an_insert_by_sql_is_waited_for_before_its_names_are_resolved(
 def test_what_may_take_long_is_not_waited_for(lake: Lakehouse, text: str) -> None:
     statements = parse(text.format("shared"))
     with announced(lake.warehouse, "chat", statements):
-        assert not lake.table("chat.shared").log._the_writer()._gathering._announced
+        assert not lake.table("chat.shared").log._the_writer().gathering._announced
 
 
 def test_of_inserts_of_one_key_one_is_taken(lake: Lakehouse, monkeypatch: pytest.MonkeyPatch) -> None:
