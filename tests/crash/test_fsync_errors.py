@@ -1,8 +1,8 @@
 """A sync that fails while a step is done: the step is not acknowledged, or needs nothing of what was lost.
 
-Every sync of every step fails once: of an erasure every fourth, but all with `LAKEWARDEN_CUTS`, as in `make torture`. Behind
-each, the machine crashes and takes what that sync was for; a fresh process must then find what was acknowledged before, and
-the step that failed whole or not at all.
+Every sync of every step fails once: of an erasure every fourth, but all with `LAKEWARDEN_CUTS`, as in `make torture`; of steps
+of many syncs the gate takes every third. Behind each, the machine crashes and takes what that sync was for; a fresh process must
+then find what was acknowledged before, and the step that failed whole or not at all.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from tests.crash.inspection import inspect
 from tests.crash.losing import LosingDisk
 from tests.crash.perform import FACTS, NOTES, SHORT_LIVED, StepFailed, open_lake, perform, prepare
 from tests.crash.steps import Expected, ScopeKey, Step
-from tests.fixtures.gate import in_the_gate
 
 pytestmark = [pytest.mark.disk, pytest.mark.slow]
 
@@ -54,6 +53,8 @@ _NUMBER = 100
 _SYNCS_AT_MOST = 200
 _EVERY = {} if "LAKEWARDEN_CUTS" in os.environ else {"erase": 4}
 """Of the syncs of a step: an erasure has a hundred, of a few kinds."""
+_THIRDS = ("flush", "compact", "drop")
+"""Steps of which the gate takes every third sync: each has some dozens."""
 
 
 @pytest.fixture(scope="module")
@@ -67,11 +68,22 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Expected]:
     return root, expected
 
 
-@pytest.mark.parametrize("name", in_the_gate(_STEPS, "write", "flush", "compact", "drop"))
-def test_a_sync_that_fails_is_never_an_acknowledgement(name: str, template: tuple[Path, Expected], tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "every"),
+    [
+        *(pytest.param(name, 3, id=f"{name}, every third") for name in _THIRDS),
+        *(
+            pytest.param(name, _EVERY.get(name, 1), id=name, marks=() if name == "write" else pytest.mark.night)
+            for name in _STEPS
+        ),
+    ],
+)
+def test_a_sync_that_fails_is_never_an_acknowledgement(
+    name: str, every: int, template: tuple[Path, Expected], tmp_path: Path
+) -> None:
     prepared, before = template
     failures = 0
-    for at in range(0, _SYNCS_AT_MOST, _EVERY.get(name, 1)):
+    for at in range(0, _SYNCS_AT_MOST, every):
         root = tmp_path / f"{at}"
         shutil.copytree(prepared, root)
         disk, expected = LosingDisk(root, at), before.copy()
