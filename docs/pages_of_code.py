@@ -5,8 +5,11 @@ from __future__ import annotations
 import inspect
 import textwrap
 from collections.abc import Iterable, Iterator
+from dataclasses import MISSING, fields
 from itertools import groupby
-from typing import Any, get_args
+from typing import Any, get_args, get_type_hints
+
+import msgspec
 
 from docs.markdown import default, row, table
 from lakewarden import errors as family
@@ -23,7 +26,6 @@ from lakewarden.ingest.templates.avro_files import AVRO
 from lakewarden.ingest.templates.csv_files import CSV
 from lakewarden.ingest.templates.documents import DOCUMENTS
 from lakewarden.ingest.templates.json_files import JSON
-from lakewarden.ingest.templates.options import described_options
 from lakewarden.ingest.templates.parquet_files import PARQUET
 from lakewarden.ingest.templates.template import Template
 from lakewarden.maintenance.options import option_names
@@ -208,11 +210,14 @@ def templates() -> Iterator[str]:
         yield from ("", f"## {template.name}", "", inspect.getdoc(inspect.getmodule(template.read)) or "", "")
         extensions = ", ".join(f"`.{each}`" for each in template.accepted_extensions)
         yield f"Extensions: {extensions}."
-        if options := list(described_options(template)):
+        hints = get_type_hints(template.options, include_extras=True)
+        if options := fields(template.options):
             yield ""
             yield from table("option", "default", "what it does")
             for option in options:
-                yield row(f"`{option.name}`", default(option.default), option.description)
+                said = next((each for each in get_args(hints[option.name]) if isinstance(each, msgspec.Meta)), msgspec.Meta())
+                first = None if option.default is MISSING else option.default
+                yield row(f"`{option.name}`", default(first), said.description or "")
 
 
 def _raised() -> list[type[LakewardenError]]:

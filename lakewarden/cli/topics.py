@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
-from typing import TYPE_CHECKING, Literal, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Literal, TypeVar, cast
 
 import typer
 
@@ -27,15 +27,8 @@ if TYPE_CHECKING:
 Mode = Literal["auto", "upsert", "all"]
 
 
-class LookReport(Protocol):
-    """What a look at a topic reports, whichever way messages go."""
-
-    @property
-    def messages(self) -> int: ...
-
-
 T = TypeVar("T")
-R = TypeVar("R", bound=LookReport)
+R = TypeVar("R", "ConsumeReport", "RelayReport")
 
 
 _BROKERS = typer.Option(..., "--brokers", help="Kafka's brokers, as host:port,…", envvar="LAKEWARDEN_KAFKA_BROKERS")

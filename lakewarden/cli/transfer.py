@@ -71,7 +71,8 @@ def load(
                 resume=resume_of(resume),
             )
     except RowsRejected as error:
-        _show_rejects(call, error)
+        rows: list[Row] = [{"file": one.file, "line": one.line, "reason": one.reason} for one in error.rejects]
+        call.emit(rows, empty="")
         raise
     call.emit([cast("Row", cell(made))], empty="", columns=("table", "files", "bytes", "rows", "rejected", "version"))
 
@@ -81,11 +82,6 @@ def _json_of(call: Invocation, paths: list[str]) -> str | None:
     from lakewarden.ingest.load_sources import format_of  # imports the catalog
 
     return "json" if call.as_json and not any(format_of(path) for path in paths) else None
-
-
-def _show_rejects(call: Invocation, error: RowsRejected) -> None:
-    rows: list[Row] = [{"file": one.file, "line": one.line, "reason": one.reason} for one in error.rejects]
-    call.emit(rows, empty="")
 
 
 def ingest(

@@ -198,21 +198,13 @@ def _done(reports: Sequence[ScopeReport]) -> Sequence[ScopeReport]:
 # What each step did, and how long it took.
 
 
-@dataclass(frozen=True)
+@dataclass
 class Step:
-    """A finished step. `figures` are whole numbers by snake_case names."""
+    """A step; filled while it runs. `figures` are whole numbers by snake_case names."""
 
     title: str
-    text: str
-    seconds: float
-    figures: dict[str, int]
-
-
-@dataclass
-class StepReport:
-    """What a step reports; filled while it runs."""
-
     text: str = ""
+    seconds: float = 0.0
     figures: dict[str, int] = field(default_factory=dict)
 
     def say(self, text: str, **figures: int) -> None:
@@ -239,15 +231,14 @@ class Journal:
         self.steps: list[Step] = []
 
     @contextmanager
-    def step(self, title: str) -> Iterator[StepReport]:
-        report = StepReport()
-        start = self._seconds()
+    def step(self, title: str) -> Iterator[Step]:
+        step, start = Step(title), self._seconds()
         with self._stage.during(title) if self._stage else nullcontext():
-            yield report
-        done = Step(title, report.text, round(self._seconds() - start, 3), report.figures)
-        self.steps.append(done)
+            yield step
+        step.seconds = round(self._seconds() - start, 3)
+        self.steps.append(step)
         if self._stage:
-            self._stage.after(done)
+            self._stage.after(step)
 
 
 # The final state of the tables.

@@ -154,7 +154,7 @@ class MaintenanceCalls(Noun):
             scheduled: as a schedule does it; a change of `maintenance.min_gain` then reaches the scopes a part at a time.
             look: as in `compact`.
         """
-        options = OptimizeOptions(tuple(zorder), where, target_file_size, ratio, scheduled, user=user, look=look)
+        options = OptimizeOptions(tuple(zorder), where, target_file_size, ratio=ratio, scheduled=scheduled, user=user, look=look)
         return self._parts.operator.do(Request("optimize", tables, options), dry_run=dry_run, metadata=metadata)
 
     def vacuum(

@@ -152,7 +152,7 @@ def build_definitions(
         InvalidArgument: a URI or the prefix is not valid, or a variable is not set.
     """
     configured = warehouse or _of_environment()
-    hook = on_failure or (None if warehouse else _webhook_of_environment())
+    hook = on_failure or (Webhook(dg.EnvVar(WEBHOOK)) if not warehouse and os.environ.get(WEBHOOK) else None)
     owned_by = tuple(owners) or _listed_in(OWNERS, warehouse)
     mount = Mount(canonical(value_of(configured)), tuple(key_prefix), group, pools, owned_by)
     wanted = surveys if isinstance(surveys, Surveys) else Surveys(surveys)
@@ -229,10 +229,6 @@ def build_code_location() -> dg.Definitions:
 def _of_environment() -> str:
     """The variable's name rather than its value, so that the pages show it."""
     return dg.EnvVar(VARIABLE) if VARIABLE in os.environ else DEFAULT
-
-
-def _webhook_of_environment() -> Webhook | None:
-    return Webhook(dg.EnvVar(WEBHOOK)) if os.environ.get(WEBHOOK) else None
 
 
 def _listed_in(variable: str, warehouse: str | None) -> tuple[str, ...]:

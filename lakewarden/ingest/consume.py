@@ -11,7 +11,7 @@ from lakewarden.base.faults import Reach, no_faults
 from lakewarden.base.scope import TableName
 from lakewarden.errors import FailedPrecondition, NotFound
 from lakewarden.ingest.pipelines.rejects import rejects_table
-from lakewarden.ingest.record_fit import Fit, MessageFit, Misfit, RowsOf
+from lakewarden.ingest.record_fit import Fit, MessageFit, Misfit
 from lakewarden.ingest.record_formats import decoder
 from lakewarden.ingest.topic_report import ConsumeReport, PartitionReport
 from lakewarden.log.once import Resume, WriterBatch
@@ -23,13 +23,18 @@ from lakewarden.tables.dynamic import StreamPlace, holding_place, writing
 from lakewarden.tables.warehouse import Warehouse, find_table
 
 
-# Where the rows of messages go, each batch once by the offsets that it covers.
 @dataclass(frozen=True)
-class LogLanding:
-    """Through the write log, which keeps the offsets beside the rows."""
+class TopicLanding:
+    """Takes the batches of one partition, each once by the offsets that it covers: through the write log, which keeps these
+    beside the rows; of a table without a primary key by one Delta commit, which carries them."""
 
     client: TableClient
     app: str
+
+    @property
+    def _is_direct(self) -> bool:
+        table = self.client.table
+        return table.type == "SHARED" and not table.schema.keyed
 
     def taken_upto(self) -> int | None:
         """Returns the offset behind the last batch; None before the first.
@@ -37,11 +42,11 @@ class LogLanding:
         Raises:
             FailedPrecondition: it is uncertain since a repair.
         """
-        return self.client.log.published(self.app)
+        return self.client.direct.last_once(self.app) if self._is_direct else self.client.log.published(self.app)
 
     def resume(self, how: Resume, end: int) -> None:
         """Says from where to go on where a repair left that uncertain. `end`: behind the last message that there is now."""
-        self.client.log.resume(self.app, how, end)
+        (self.client.direct if self._is_direct else self.client.log).resume(self.app, how, end)
 
     def take(self, batch: LogBatch, once: WriterBatch) -> bool:
         """Takes a batch, unless others were taken since `once.above`; returns whether it did.
@@ -50,28 +55,9 @@ class LogLanding:
             BeingErased: rows are of a user who is being erased; nothing was taken.
             Conflict, StorageUnavailable: try again; nothing was taken, or all of it.
         """
+        if self._is_direct:
+            return not self.client.direct.append([batch.rows.drop_columns([OP, USER])], once=once).repeated
         return self.client.reader.appending.append_once(batch, once) is not None
-
-
-@dataclass(frozen=True)
-class DirectLanding:
-    """Of a table without a primary key: one Delta commit, which carries the offsets."""
-
-    client: TableClient
-    app: str
-
-    def taken_upto(self) -> int | None:
-        return self.client.direct.last_once(self.app)
-
-    def resume(self, how: Resume, end: int) -> None:
-        self.client.direct.resume(self.app, how, end)
-
-    def take(self, batch: LogBatch, once: WriterBatch) -> bool:
-        return not self.client.direct.append([batch.rows.drop_columns([OP, USER])], once=once).repeated
-
-
-TopicLanding = LogLanding | DirectLanding
-"""Takes the batches of one partition of a topic."""
 
 
 @dataclass(frozen=True)
@@ -107,10 +93,30 @@ class Consumer:
             resume: how to go on where a repair left uncertain what was taken.
 
         Raises:
-            LostPlace: another stream writes to the table: open another consumer when that one ended; and as `consume`.
+            LostPlace: another stream writes to the table: open another consumer when that one ended.
+            NotFound: the table or the topic does not exist.
+            InvalidArgument: a bad format, or whose the rows are does not fit the table.
+            FailedPrecondition: messages expired before they were taken; `skip_lost` goes on without them. Or a repair left
+                uncertain which were taken; `resume` says how to go on.
+            BeingErased: rows are of a user who is being erased; try again when that is over.
+            Conflict, StorageUnavailable: try again: what was taken is not taken twice.
         """
-        with writing(self.place, self.warehouse):
-            return _taken(self.warehouse, replace(self.request, resume=resume), self.place, self.reach)
+        warehouse, request, reach = self.warehouse, replace(self.request, resume=resume), self.reach
+        with writing(self.place, warehouse):
+            table = find_table(warehouse.catalog.read(), request.table)
+            client = open_table(warehouse, table)
+            fit = Fit.of(client, decoder(request.value_format), request.user, request.user_column)
+            partitions = partitions_of(request.topic)
+            if partitions is None:
+                raise NotFound(f"Kafka at {request.topic.broker.servers} has no {request.topic}")
+            source = f"kafka/{topic_id(request.topic)}"
+            with reading(request.topic) as reader:
+                each = (
+                    PartitionConsumer(client, request, fit, reader, f"{source}/{number}", number, reach, self.place)
+                    for number in range(partitions)
+                )
+                taken = [one.take() for one in each]
+            return ConsumeReport(table.name, request.topic.name, tuple(taken))
 
 
 @contextmanager
@@ -124,37 +130,6 @@ def consuming(warehouse: Warehouse, request: ConsumeRequest, reach: Reach = no_f
     table = find_table(warehouse.catalog.read(), request.table)
     with holding_place(warehouse, table, str(request.topic)) as place:
         yield Consumer(warehouse, request, place, reach)
-
-
-def consume(warehouse: Warehouse, request: ConsumeRequest, reach: Reach = no_faults) -> ConsumeReport:
-    """Takes what the topic has behind the last ingest.
-
-    Raises:
-        NotFound: the table or the topic does not exist.
-        InvalidArgument: a bad format, or whose the rows are does not fit the table.
-        FailedPrecondition: messages expired before they were taken; `skip_lost` goes on without them. Or a repair left uncertain
-            which were taken; `resume` says how to go on.
-        BeingErased: rows are of a user who is being erased; try again when that is over.
-        Conflict, StorageUnavailable: try again: what was taken is not taken twice.
-    """
-    with consuming(warehouse, request, reach) as consumer:
-        return consumer.look(request.resume)
-
-
-def _taken(warehouse: Warehouse, request: ConsumeRequest, place: StreamPlace | None, reach: Reach) -> ConsumeReport:
-    table = find_table(warehouse.catalog.read(), request.table)
-    client = open_table(warehouse, table)
-    fit = Fit(client, RowsOf.of(table, request.user, request.user_column), decoder(request.value_format))
-    partitions = partitions_of(request.topic)
-    if partitions is None:
-        raise NotFound(f"Kafka at {request.topic.broker.servers} has no {request.topic}")
-    source = f"kafka/{topic_id(request.topic)}"
-    with reading(request.topic) as reader:
-        consumers = (
-            PartitionConsumer(client, request, fit, reader, f"{source}/{each}", each, reach, place) for each in range(partitions)
-        )
-        taken = [consumer.take() for consumer in consumers]
-    return ConsumeReport(table.name, request.topic.name, tuple(taken))
 
 
 class MessageReader(Protocol):
@@ -180,7 +155,7 @@ class PartitionConsumer:
     place: StreamPlace | None = None
 
     def take(self) -> PartitionReport:
-        bounds, landing = self.reader.bounds(self.number), self._landing()
+        bounds, landing = self.reader.bounds(self.number), TopicLanding(self.client, self.app)
         if self.request.resume is not None:
             landing.resume(self.request.resume, bounds.high)
             self._rejects().direct.resume(self._rejects_app, self.request.resume, bounds.high)
@@ -193,7 +168,14 @@ class PartitionConsumer:
             if fitted is None:
                 at = self._first(landing.taken_upto(), bounds)  # another ingest took some of them
             else:
-                report, at = _counted(report, batch, fitted), batch.next_offset
+                at = batch.next_offset
+                report = replace(
+                    report,
+                    messages=report.messages + len(batch.messages),
+                    written=report.written + fitted.written,
+                    removed=report.removed + fitted.removed,
+                    rejected=report.rejected + len(fitted.misfits),
+                )
         return replace(report, next_offset=at, lag=max(0, self.reader.bounds(self.number).high - at))
 
     def _first(self, taken_upto: int | None, bounds: OffsetRange) -> int:
@@ -225,12 +207,6 @@ class PartitionConsumer:
         self.reach("consume:taken")
         return fitted
 
-    def _landing(self) -> TopicLanding:
-        table = self.client.table
-        if table.type == "SHARED" and not table.schema.keyed:
-            return DirectLanding(self.client, self.app)
-        return LogLanding(self.client, self.app)
-
     def _reject(self, misfits: Sequence[Misfit], next_offset: int) -> None:
         rejects, app = self._rejects(), self._rejects_app
         while True:
@@ -258,13 +234,3 @@ class PartitionConsumer:
             "at": self.client.warehouse.clock(),
             "size": misfit.size,
         }
-
-
-def _counted(report: PartitionReport, batch: MessageBatch, fitted: MessageFit) -> PartitionReport:
-    return replace(
-        report,
-        messages=report.messages + len(batch.messages),
-        written=report.written + fitted.written,
-        removed=report.removed + fitted.removed,
-        rejected=report.rejected + len(fitted.misfits),
-    )

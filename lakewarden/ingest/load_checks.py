@@ -116,7 +116,9 @@ class RowCheck:
         own = self.owner.user or self.owner.author
         loose = replace(self.schema, primary_key=())
         made = validated(loose, rows, Defaults(self.clock, self.new_id, own), users)
-        return CheckedBlock(made, users, _by_record(given))
+        numbers = np.delete(np.arange(given.rows + len(given.broken)), list(given.broken))  # of the rows, among the records
+        wrong = {int(numbers[row]): why for row, why in given.misfits.items()}
+        return CheckedBlock(made, users, dict(given.broken) | wrong)
 
     def _check_null(self, given: ConvertedBlock, column: SchemaColumn) -> None:
         if column.nullable:
@@ -151,8 +153,3 @@ def _is_user(name: str | None) -> bool:
     except InvalidArgument:
         return False
     return True
-
-
-def _by_record(given: ConvertedBlock) -> dict[int, str]:
-    numbers = np.delete(np.arange(given.rows + len(given.broken)), list(given.broken))
-    return dict(given.broken) | {int(numbers[row]): why for row, why in given.misfits.items()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -37,53 +38,49 @@ from lakewarden.tables.rows.records import RecordBlock, Records, record_lines
 
 
 @dataclass
-class Rejects:
-    """Rejected rows: the first ones by name, all by number."""
+class RowTally:
+    """How many rows fit, and how many were rejected; of these the first ones by name."""
 
-    count: int = 0
+    rows: int = 0
+    rejected: int = 0
     first: tuple[Reject, ...] = ()
 
-    def add(self, count: int, first: tuple[Reject, ...]) -> None:
-        self.count += count
+    def reject(self, count: int, first: tuple[Reject, ...]) -> None:
+        self.rejected += count
         self.first = (*self.first, *first)[:SHOWN_REJECTS]
 
 
-def read_piece(check: RowCheck, piece: FilePiece, rejects: Rejects) -> Iterator[CheckedBlock]:
-    """Yields the rows that fit, in order, and notes the others.
+def read_piece(check: RowCheck, piece: FilePiece, tally: RowTally) -> Iterator[CheckedBlock]:
+    """Yields the rows that fit, in order, and counts them behind; notes the others.
 
     Raises:
         InvalidArgument: the file cannot be parsed.
         NotFound, StorageUnavailable, StorageRefused: it cannot be read.
     """
     with named(piece.source):
-        yield from _row_groups(check, piece, rejects) if piece.source.format == "parquet" else _lines(check, piece, rejects)
+        for made in (_row_groups if piece.source.format == "parquet" else _lines)(check, piece, tally):
+            yield made
+            tally.rows += made.rows.num_rows
 
 
-@dataclass(frozen=True)
-class PieceChecked:
-    """What a look at all rows of a piece found."""
-
-    rows: int
-    rejects: Rejects
-
-
-def check_piece(check: RowCheck, piece: FilePiece) -> PieceChecked:
+def check_piece(check: RowCheck, piece: FilePiece) -> RowTally:
     """Reads a piece and keeps no row of it."""
-    rejects = Rejects()
-    return PieceChecked(sum(made.rows.num_rows for made in read_piece(check, piece, rejects)), rejects)
+    tally = RowTally()
+    deque(read_piece(check, piece, tally), maxlen=0)
+    return tally
 
 
-def _row_groups(check: RowCheck, piece: FilePiece, rejects: Rejects) -> Iterator[CheckedBlock]:
+def _row_groups(check: RowCheck, piece: FilePiece, tally: RowTally) -> Iterator[CheckedBlock]:
     line = piece.line
     with opened(piece.source) as file:
         for given in parse_parquet(check.schema, open_parquet(file), piece.first, piece.last):
             made = check(given)
-            _note(rejects, piece, {number: line + number for number in made.rejects}, made)
+            _note(tally, piece, {number: line + number for number in made.rejects}, made)
             line += given.rows
             yield made
 
 
-def _lines(check: RowCheck, piece: FilePiece, rejects: Rejects) -> Iterator[CheckedBlock]:
+def _lines(check: RowCheck, piece: FilePiece, tally: RowTally) -> Iterator[CheckedBlock]:
     form = form_of(piece.source)
     with opened(piece.source) as file:
         for block in _blocks(piece, records_of(piece.source, file, piece)):
@@ -93,7 +90,7 @@ def _lines(check: RowCheck, piece: FilePiece, rejects: Rejects) -> Iterator[Chec
                 made = check(parse_json(check.schema, block.data, check.extra))
             if made.rejects:
                 lines = record_lines(block, form)
-                _note(rejects, piece, {number: int(lines[number]) for number in made.rejects}, made)
+                _note(tally, piece, {number: int(lines[number]) for number in made.rejects}, made)
             yield made
 
 
@@ -103,10 +100,10 @@ def _blocks(piece: FilePiece, records: Records) -> Iterator[RecordBlock]:
     yield from records.blocks(None if piece.source.packed else piece.last - records.passed)
 
 
-def _note(rejects: Rejects, piece: FilePiece, lines: dict[int, int], made: CheckedBlock) -> None:
+def _note(tally: RowTally, piece: FilePiece, lines: dict[int, int], made: CheckedBlock) -> None:
     numbers = sorted(made.rejects)
     uri = piece.source.found.uri
-    rejects.add(len(numbers), tuple(Reject(uri, lines[number], made.rejects[number]) for number in numbers[:SHOWN_REJECTS]))
+    tally.reject(len(numbers), tuple(Reject(uri, lines[number], made.rejects[number]) for number in numbers[:SHOWN_REJECTS]))
 
 
 # Writes the rows of one piece of a file to data files: in a task, where a load has many bytes.
@@ -123,30 +120,18 @@ class PieceTask:
     """Whether a row that does not fit ends the task."""
 
 
-@dataclass(frozen=True)
-class PieceWritten:
-    """The rows of a piece; and what was rejected."""
-
-    written: TaskOutput
-    rejects: Rejects
-
-    @property
-    def rows(self) -> int:
-        return self.written.rows
-
-
-def write_piece(task: PieceTask) -> Steps[PieceWritten | LakewardenError]:
+def write_piece(task: PieceTask) -> Steps[tuple[TaskOutput, RowTally] | LakewardenError]:
     """Holds the rows of one data file and one block in memory."""
-    rejects = Rejects()
-    return write_rows(task.target, _numbered(task, rejects), lambda written: PieceWritten(written, rejects))
+    tally = RowTally()
+    return write_rows(task.target, _numbered(task, tally), tally)
 
 
-def _numbered(task: PieceTask, rejects: Rejects) -> Generator[pa.Table, None, None]:
+def _numbered(task: PieceTask, tally: RowTally) -> Generator[pa.Table, None, None]:
     """The rows that fit."""
     too_many = f"{task.piece.source.found.uri}: a piece has more rows than can be numbered; make load.piece_bytes smaller"
     numbers = TaskNumbers(task.target, task.first_seq, task.piece.most, too_many)
-    for made in read_piece(task.check, task.piece, rejects):
-        if rejects.count and task.stops:
+    for made in read_piece(task.check, task.piece, tally):
+        if tally.rejected and task.stops:
             return
         yield numbers.numbered(made.rows)
 
@@ -234,7 +219,7 @@ class Load:
     request: LoadRequest
     run_tasks: Run
     """In this process, or in Spark where the items are large."""
-    rejects: Rejects = field(default_factory=Rejects)
+    tally: RowTally = field(default_factory=RowTally)
 
     def __post_init__(self) -> None:
         if self.request.on_reject not in ON_REJECT:
@@ -265,9 +250,8 @@ class Load:
         else:
             rows, version, repeated = self._by_key(check, pieces), None, False
         size = sum(source.found.size for source in sources)
-        return LoadReport(
-            str(table.name), len(sources), size, rows, self.rejects.count, self.rejects.first, version, repeated=repeated
-        )
+        rejected, first = self.tally.rejected, self.tally.first
+        return LoadReport(str(table.name), len(sources), size, rows, rejected, first, version, repeated=repeated)
 
     def _owner(self) -> RowOwner:
         """Raises:
@@ -315,8 +299,7 @@ class Load:
         stops = self.request.on_reject == "stop"
         tasks = [PieceTask(target, check, piece, reserve(min(piece.most, WHOLE)), stops) for piece in pieces]
         sized = [SizedWork(task, task.piece.size, task.piece.source.on_disk) for task in tasks]
-        found = all_written(self.run_tasks, target, write_piece, sized, lambda one: one.written)
-        written = [one.written for one in found]
+        written, found = all_written(self.run_tasks, target, write_piece, sized)
         try:
             self._note(found)
         except RowsRejected:
@@ -326,20 +309,18 @@ class Load:
 
     def _rows(self, check: RowCheck, pieces: Sequence[FilePiece]) -> Iterator[pa.Table]:
         """Yields the rows of all pieces; raises `RowsRejected` where the request says so."""
-        read = 0
         for piece in pieces:
-            for made in read_piece(check, piece, self.rejects):
-                read += made.rows.num_rows
-                self._check_rejects(read, end=False)
+            for made in read_piece(check, piece, self.tally):
+                self._check_rejects(end=False)
                 yield made.rows
-        self._check_rejects(read, end=True)
+        self._check_rejects(end=True)
 
-    def _check_rejects(self, read: int, *, end: bool) -> None:
-        if self.rejects.count and (self.request.on_reject == "stop" or (end and self.request.on_reject == "refuse")):
-            count, first = self.rejects.count, self.rejects.first
+    def _check_rejects(self, *, end: bool) -> None:
+        count, first = self.tally.rejected, self.tally.first
+        if count and (self.request.on_reject == "stop" or (end and self.request.on_reject == "refuse")):
             named = "; ".join(f"{one.file}, line {one.line}: {one.reason}" for one in first[:_NAMED])
             more = f"; and {count - _NAMED} more" if count > _NAMED else ""
-            of = f"{count} of {read + count} rows do" if end else f"{count} row{'s do' if count > 1 else ' does'}"
+            of = f"{count} of {self.tally.rows + count} rows do" if end else f"{count} row{'s do' if count > 1 else ' does'}"
             raise RowsRejected(f"{of} not fit {self.client.table.name}, and nothing was loaded: {named}{more}", count, first)
 
     def _by_key(self, check: RowCheck, pieces: Sequence[FilePiece]) -> int:
@@ -350,16 +331,15 @@ class Load:
             return self.client.reader.appending.append_whole(batches).rows
         if self.request.on_reject != "skip":
             self._note(self._each(partial(check_piece, check), map(_sized, pieces)))
-        blocks = (made for piece in pieces for made in read_piece(check, piece, self.rejects))
+        blocks = (made for piece in pieces for made in read_piece(check, piece, self.tally))
         return append_of_many(self.client.log, check.schema, blocks, self.client.warehouse.settings.log.segment_max_rows)
 
-    def _note(self, pieces: Iterable[PieceChecked | PieceWritten]) -> None:
+    def _note(self, pieces: Iterable[RowTally]) -> None:
         """Raises RowsRejected: rows of these pieces do not fit, and the request does not skip them."""
-        rows = 0
         for each in pieces:
-            self.rejects.add(each.rejects.count, each.rejects.first)
-            rows += each.rows
-        self._check_rejects(rows, end=True)
+            self.tally.rows += each.rows
+            self.tally.reject(each.rejected, each.first)
+        self._check_rejects(end=True)
 
 
 def _sized(piece: FilePiece) -> SizedWork[FilePiece]:

@@ -14,7 +14,6 @@ from lakewarden.ingest.record_formats import Changes, Decode, MessageChange, Row
 from lakewarden.ingest.topic_client import value_of
 from lakewarden.log.record import USER, LogBatch, log_schema
 from lakewarden.storage.kafka_topics import TopicMessage
-from lakewarden.storage.paths import check_user
 from lakewarden.tables.client import TableClient
 from lakewarden.tables.files import check_batch
 from lakewarden.tables.intake import TableIntake
@@ -42,31 +41,6 @@ class MessageFit:
 
 
 @dataclass(frozen=True)
-class RowsOf:
-    """Whose the rows are: of one user, or of the user that a column names; neither on a SHARED table."""
-
-    user: str | None = None
-    user_column: str | None = None
-
-    @classmethod
-    def of(cls, table: Table, user: str | None, user_column: str | None) -> RowsOf:
-        """By default, the column `_user` names them, as our own messages have it.
-
-        Raises:
-            InvalidArgument: two of them, or one on a SHARED table.
-        """
-        if table.type == "SHARED":
-            if user is not None or user_column is not None:
-                raise InvalidArgument(f"{table.name} is a SHARED table: its rows belong to no user, so name none")
-            return cls()
-        if user is not None and user_column is not None:
-            raise InvalidArgument("name either the user, or the column that names each row's")
-        if user is not None:
-            return cls(check_user(user))
-        return cls(None, user_column or USER)
-
-
-@dataclass(frozen=True)
 class _Numbered:
     """A change, and its place among those of all messages."""
 
@@ -83,11 +57,24 @@ class _Found:
 
 @dataclass(frozen=True)
 class Fit:
-    """The rules for one table."""
+    """The rules for one table. The rows are of one user, or of the user that a column names; of neither on a SHARED table."""
 
     client: TableClient
-    rows_of: RowsOf
     decode: Decode
+    user: str | None = None
+    user_column: str | None = None
+
+    @classmethod
+    def of(cls, client: TableClient, decode: Decode, user: str | None = None, user_column: str | None = None) -> Fit:
+        """By default, the column `_user` names them, as our own messages have it.
+
+        Raises:
+            InvalidArgument: two of them, or one on a SHARED table.
+        """
+        by_default = None if client.table.type == "SHARED" or user is not None else USER
+        made = cls(client, decode, user, user_column or by_default)
+        made._intake.owner(made.user, made.user_column)
+        return made
 
     @property
     def table(self) -> Table:
@@ -134,7 +121,7 @@ class Fit:
 
     @property
     def _identity(self) -> tuple[str, ...]:
-        owner = () if self.rows_of.user_column is None else (self.rows_of.user_column,)
+        owner = () if self.user_column is None else (self.user_column,)
         return (*self.table.schema.primary_key, *owner)
 
     def _check_allowed(self, said: Changes) -> None:
@@ -160,14 +147,14 @@ class Fit:
                 found.rows.append((made, changes[first : first + len(part)]))
 
     def _written(self, rows: Sequence[Row]) -> pa.Table:
-        batch = self._intake.batch(rows, self.rows_of.user, self.rows_of.user_column)
+        batch = self._intake.batch(rows, self.user, self.user_column)
         check_batch(self.table.schema, batch, self.client.reader.target)
         return batch.rows
 
     def _removed(self, rows: Sequence[Row]) -> pa.Table:
         """Of a whole row, its key counts."""
         only = [{name: row[name] for name in self._identity if name in row} for row in rows]
-        return self._intake.deletes(only, self.rows_of.user, self.rows_of.user_column, repeats=True).rows
+        return self._intake.deletes(only, self.user, self.user_column, repeats=True).rows
 
     def _joined(self, found: _Found) -> MessageFit:
         """All rows in the order of their messages; of a message that does not fit, none."""

@@ -62,8 +62,11 @@ class WorkEngine:
     def run_large(self, work: Callable[[T], Steps[R]], items: Sequence[SizedWork[T]], here: int) -> list[R]:
         """As `run`, in this process where the items have fewer bytes than `here` together, whatever their number."""
         total = len(items)
-        fan_out = self._here() if sum(item.bytes for item in items) < here else self._spread()
-        return fan_out(work, items, lambda done: self.progress(done, total))
+        if self.cluster is None or sum(item.bytes for item in items) < here:
+            from lakewarden.tables.fanout import in_process  # as in `run`
+
+            return in_process(work, items, lambda done: self.progress(done, total))
+        return self.cluster.fan_out()(work, items, lambda done: self.progress(done, total))
 
     def watched(self, watch: Callable[[int, int], object]) -> WorkEngine:
         """The same engine for one job: `watch` is called too, and stops the work when it raises."""
@@ -88,11 +91,3 @@ class WorkEngine:
     def close(self) -> None:
         if self.cluster is not None:
             self.cluster.close()
-
-    def _here(self) -> FanOut:
-        from lakewarden.tables.fanout import in_process  # brings Delta, which a command that only looks need not load
-
-        return in_process
-
-    def _spread(self) -> FanOut:
-        return self._here() if self.cluster is None else self.cluster.fan_out()

@@ -10,11 +10,12 @@ the fields.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from importlib import import_module
 from typing import Any, TypeVar
 
+from lakewarden.catalog.kept_settings import TailRule
 from lakewarden.catalog.operations import SPECS, Operation
 
 T = TypeVar("T")
@@ -63,6 +64,24 @@ class OfScopes(OfUser):
     """Of an operation that knows which scopes are quiet."""
 
     look: bool = option(False, "Open each scope, also those in which nothing is to do by what the state knows.", form=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OfFiles(OfScopes):
+    """Of an operation that makes fewer files of a scope's."""
+
+    ratio: float | None = option(
+        None,
+        "Leave a file that is this many times larger than those to merge with it; 0: none. A schedule takes the table's.",
+    )
+    scheduled: bool = option(
+        False, "As a schedule does it: by the ratio of the table or the warehouse, and a part at a time.", form=False
+    )
+
+    def rule(self, tail: TailRule) -> TailRule:
+        """The rule, where `tail` is the table's: by that goes what runs by itself. Others take all that fits."""
+        ratio = self.ratio if self.ratio is not None else tail.ratio if self.scheduled else 0.0
+        return replace(tail, ratio=ratio)
 
 
 def says_something(value: object) -> bool:

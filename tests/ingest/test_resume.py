@@ -20,7 +20,7 @@ from lakewarden.base.settings import Settings
 from lakewarden.catalog.state.floor import floor_at
 from lakewarden.errors import FailedPrecondition
 from lakewarden.ingest.consume import ConsumeRequest, PartitionConsumer
-from lakewarden.ingest.record_fit import Fit, RowsOf
+from lakewarden.ingest.record_fit import Fit
 from lakewarden.ingest.record_formats import decoder
 from lakewarden.ingest.topic_report import PartitionReport
 from lakewarden.log.once import Resume
@@ -69,7 +69,7 @@ class Scene:
 
     def take(self, name: str, resume: Resume | None = None) -> PartitionReport:
         client = self.lake.table(name)
-        fit = Fit(client, RowsOf.of(client.table, None, None), decoder("json"))
+        fit = Fit.of(client, decoder("json"))
         request = ConsumeRequest(TableName.parse(name), Topic(Broker.at("nowhere:1"), "topic"), "json", resume=resume)
         return PartitionConsumer(client, request, fit, self.messages, APP, 0, no_faults).take()
 

@@ -16,7 +16,7 @@ from lakewarden.base.setting_sections import FilesSettings
 from lakewarden.base.settings import Settings
 from lakewarden.catalog.evolution import AddColumn
 from lakewarden.errors import ConstraintViolation, Corrupt, InvalidArgument, NotFound, Unsupported
-from lakewarden.ingest.record_fit import Fit, RowsOf
+from lakewarden.ingest.record_fit import Fit
 from lakewarden.ingest.record_formats import decoder
 from lakewarden.log.objects.writer import LogWriter
 from lakewarden.spark.connection import SparkConnection
@@ -333,7 +333,7 @@ def test_tasks_of_spark_and_messages_refuse_it_too(lake: Lakehouse, photos: Tabl
         staged.stage(rows[:1])
     staged.publish([staged.stage(rows[1:])], None)
     assert photos.get_file({"id": 2}, "photo", user="u") == b"pixels"
-    fit = Fit(photos, RowsOf("u"), decoder("json"))
+    fit = Fit.of(photos, decoder("json"), "u")
     values = [json.dumps({"id": 3 + at, "note": "n", "photo": text}).encode() for at, text in enumerate(texts)]
     fitted = fit.fit([TopicMessage(at, None, value, None) for at, value in enumerate(values)])
     assert [(each.offset, "does not refer" in each.reason) for each in fitted.misfits] == [(0, True)]

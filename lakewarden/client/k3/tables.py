@@ -8,7 +8,7 @@ from dataclasses import replace
 from lakewarden.base.clock import to_millis
 from lakewarden.base.commit_metadata import Metadata
 from lakewarden.base.scope import Scope, TableName
-from lakewarden.catalog.access import ADMINS, TableOf
+from lakewarden.catalog.access import ADMINS, TableAct, TableOf
 from lakewarden.catalog.changes.engines import engine_id, namespace_of
 from lakewarden.catalog.changes.pipelines import pipelines_in, rule_named, rule_of
 from lakewarden.catalog.model import Catalog, Column, IngestRule, SchemaColumn, Table
@@ -72,16 +72,17 @@ class Tables(Calls):
 
     def delete_table(self, bucket: str, table: str) -> DeletedAnswer:
         """Removes a table and its data; returns when they are gone. The pipeline and the rule of one stay (K3-125)."""
-        blank = self._catalog(bucket).blanks.get(TableName(bucket, table))
-        if blank is not None:
-            self._door.allow("drop", self._blank_gate(blank))
-        found = blank or self._table(bucket, table, "drop")
+        found = self._blank_or_table(bucket, table, "drop")
         drop_now(self._services.operator(), found.name)
         return {"tableId": _table_id(found), "bucket": bucket, "name": table, "deleted": True}
 
-    def _blank_gate(self, blank: Table) -> TableOf:
-        """A table without a schema as the gate sees it."""
-        return TableOf(blank.name, "SHARED", blank.access_level)
+    def _blank_or_table(self, bucket: str, name: str, act: TableAct) -> Table:
+        """A table, also one of a pipeline that has no schema yet. Raises as `_table`."""
+        blank = self._catalog(bucket).blanks.get(TableName(bucket, name))
+        if blank is None:
+            return self._table(bucket, name, act)
+        self._door.allow(act, TableOf(blank.name, "SHARED", blank.access_level))
+        return blank
 
     def _shown(self, catalog: Catalog, table: Table) -> TableAnswer:
         size = table_size(self._warehouse, table) if table.schemas else TableSize(None, 0, 0, 0)
@@ -256,7 +257,7 @@ class PipelineCalls(Tables, Calls):
             FailedPrecondition: the table is a manual one, or the bucket's engine is disabled.
             PermissionDenied: the principal may not write.
         """
-        name = self._blank_or_table(bucket, table)
+        name = self._blank_or_table(bucket, table, "write").name
         request = IngestRequest(name, (object,), force=True, anywhere=self._principal.role in ADMINS)
         report = ingest(self._services.operator(), request, principal=self._principal)
         (one, *_) = report.objects
@@ -272,13 +273,6 @@ class PipelineCalls(Tables, Calls):
             "version": int64(report.version or 0),
             "jobId": report.job_id,
         }
-
-    def _blank_or_table(self, bucket: str, name: str) -> TableName:
-        blank = self._catalog(bucket).blanks.get(TableName(bucket, name))
-        if blank is None:
-            return self._table(bucket, name, "write").name
-        self._door.allow("write", self._blank_gate(blank))
-        return blank.name
 
     def _rule(self, bucket: str, rule: IngestRule) -> RuleAnswer:
         pipeline = self._warehouse.catalog.recent().pipelines.get(rule.pipeline_id)

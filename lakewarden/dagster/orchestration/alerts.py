@@ -227,11 +227,15 @@ def build_check_alert_sensor(
     def check_alert_sensor(context: dg.SensorEvaluationContext) -> dg.SkipReason:
         reported = frozenset(json.loads(context.cursor)) if context.cursor else frozenset[str]()
         results = {spelled(key): one for key, one in newest_executions(context.instance, keys).items()}
-        standing = {name for name in reported if name in results and not _has_passed(results[name])}
-        turned = [_described(mount, one) for name, one in results.items() if _has_failed(one) and name not in reported]
-        runs = _owed(context.instance, mount)
+        # a check that is being evaluated, or was cut off, is as it was before
+        passed = {name for name, one in results.items() if one.status is AssetCheckExecutionRecordStatus.SUCCEEDED}
+        failed = {name: one for name, one in results.items() if one.status is AssetCheckExecutionRecordStatus.FAILED}
+        standing = reported & results.keys() - passed
+        turned = [_described(mount, one) for name, one in failed.items() if name not in reported]
+        refused = context.instance.get_runs(dg.RunsFilter(tags={ALERT_OWED: mount.uri}), limit=SHOWN)
+        runs = [_failed_run(context.instance, mount, run) for run in refused]
         sent, refusals = _send([*turned, *runs], on_failure)
-        known = standing | {_name_of(one) for one in sent if isinstance(one, FailedAssetCheck)}
+        known = standing | {f"{one.asset}:{one.check}" for one in sent if isinstance(one, FailedAssetCheck)}
         for one in (one for one in sent if isinstance(one, FailedRun)):
             context.instance.add_run_tags(one.run_id, {ALERT_OWED: ""})
         if refusals and known == reported:
@@ -246,28 +250,9 @@ def build_check_alert_sensor(
     return check_alert_sensor
 
 
-def _owed(instance: dg.DagsterInstance, mount: Mount) -> list[FailedRun]:
-    """The runs whose alert was refused, and has not been taken since."""
-    runs = instance.get_runs(dg.RunsFilter(tags={ALERT_OWED: mount.uri}), limit=SHOWN)
-    return [_failed_run(instance, mount, run) for run in runs]
-
-
 def spelled(key: dg.AssetCheckKey) -> str:
     """A check's key in the cursor."""
     return f"{key.asset_key.to_user_string()}:{key.name}"
-
-
-def _name_of(failed: FailedAssetCheck) -> str:
-    return f"{failed.asset}:{failed.check}"
-
-
-def _has_failed(record: AssetCheckExecutionRecord) -> bool:
-    return record.status is AssetCheckExecutionRecordStatus.FAILED
-
-
-def _has_passed(record: AssetCheckExecutionRecord) -> bool:
-    """One that is being evaluated, or was cut off, is as it was before."""
-    return record.status is AssetCheckExecutionRecordStatus.SUCCEEDED
 
 
 def _send(every: Sequence[Failed], on_failure: OnFailure) -> tuple[list[Failed], list[Exception]]:
@@ -287,7 +272,7 @@ def _send(every: Sequence[Failed], on_failure: OnFailure) -> tuple[list[Failed],
 
 def _described(mount: Mount, record: AssetCheckExecutionRecord) -> FailedAssetCheck:
     key, entry, evaluation = record.key, record.event, record.evaluation
-    table = _table_of(mount, key.asset_key)
+    table = mount.table_of(dg.AssetKey(key.asset_key.path[: len(mount.key_prefix) + 2]))  # or that which it stands beneath
     path = "/".join(quote(part, safe="") for part in key.asset_key.path)
     has_run = bool(record.run_id)
     return FailedAssetCheck(
@@ -303,11 +288,6 @@ def _described(mount: Mount, record: AssetCheckExecutionRecord) -> FailedAssetCh
         code=None,
         message=(evaluation.description if evaluation else None) or "",
     )
-
-
-def _table_of(mount: Mount, key: dg.AssetKey) -> TableName | None:
-    """The table of an asset, or of one that stands beneath it."""
-    return mount.table_of(dg.AssetKey(key.path[: len(mount.key_prefix) + 2]))
 
 
 def _scopes(table: TableName | None, metadata: Mapping[str, object]) -> Iterator[str]:

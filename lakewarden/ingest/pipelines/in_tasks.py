@@ -86,18 +86,10 @@ class ObjectPack:
     """The first of `WHOLE` numbers: nothing says how many rows an object has before it is read."""
 
 
-@dataclass(frozen=True)
-class PackWritten:
-    """What became of each object, in their order, and the rows of those that fit."""
-
-    found: tuple[Found, ...]
-    written: TaskOutput
-
-
-def write_pack(work: PackWork, pack: ObjectPack) -> Steps[PackWritten | LakewardenError]:
-    """Holds the rows of one data file and one batch in memory."""
+def write_pack(work: PackWork, pack: ObjectPack) -> Steps[tuple[TaskOutput, list[Found]] | LakewardenError]:
+    """Says what became of each object, in their order. Holds the rows of one data file and one batch in memory."""
     found = list[Found]()
-    return write_rows(work.target, _rows(work, pack, found), lambda written: PackWritten(tuple(found), written))
+    return write_rows(work.target, _rows(work, pack, found), found)
 
 
 def _rows(work: PackWork, pack: ObjectPack, found: list[Found]) -> Generator[pa.Table, None, None]:
@@ -271,21 +263,20 @@ class _Run:
 
     def _written(self, target: ScopeTarget, reserve: Reserve) -> Sequence[NewFile]:
         """Has tasks write the files, and names the outcome. What it wrote is gone where it raises."""
-        packs = self._packs(reserve, _PACK_OBJECTS)
-        done = self._run_packs(target, packs)
-        if any(isinstance(one, SequenceExhausted) for one in _found(done)):
-            _discard(target, done)
-            done = self._run_packs(target, self._packs(reserve, 1))
+        written, found = self._run_packs(target, self._packs(reserve, _PACK_OBJECTS))
+        if any(isinstance(one, SequenceExhausted) for one in found):
+            remove_written(target, written)
+            written, found = self._run_packs(target, self._packs(reserve, 1))
         self.context.reach("ingest:read")
-        grows = [one for one in _found(done) if isinstance(one, Grows)]
+        grows = [one for one in found if isinstance(one, Grows)]
         if grows:
-            _discard(target, done)
+            remove_written(target, written)
             self.grown = self._with(grows)
             raise Conflict(f"objects bring new columns of {self.table.name}")
-        files = shuffled(self.run, target, [pack.written for pack in done])
+        files = shuffled(self.run, target, written)
         if target.schema.keyed:
             files, self.keys = each_key_once(self.run, target, files)
-        taken = tuple(one for one in _found(done) if isinstance(one, ObjectFate))
+        taken = tuple(one for one in found if isinstance(one, ObjectFate))
         self.attempt = self.context.named(self.number, self.batch, taken)
         if self.attempt is None:
             remove_written(target, [TaskOutput(tuple(files))])
@@ -297,11 +288,12 @@ class _Run:
         packs = portions(self.batch.objects, lambda one: one.object.size, _PACK_BYTES, most)
         return [ObjectPack(tuple(pack), reserve(WHOLE)) for pack in packs]
 
-    def _run_packs(self, target: ScopeTarget, packs: Sequence[ObjectPack]) -> list[PackWritten]:
+    def _run_packs(self, target: ScopeTarget, packs: Sequence[ObjectPack]) -> tuple[list[TaskOutput], list[Found]]:
         work = PackWork(target, self.table, self.context.fitting, self.context.source, self.opened)
         on_disk = local_path(self.context.source.uri) is not None
         sized = [SizedWork(pack, sum(one.object.size for one in pack.objects), on_disk) for pack in packs]
-        return all_written(self.run, target, partial(write_pack, work), sized, lambda pack: pack.written)
+        written, found = all_written(self.run, target, partial(write_pack, work), sized)
+        return written, [*chain.from_iterable(found)]
 
     def _with(self, grows: Sequence[Grows]) -> Table:
         """The table with their columns; of two that do not go together, the first one's. The other is a reject, then."""
@@ -310,11 +302,3 @@ class _Run:
             with suppress(InvalidArgument, Unsupported):
                 table = self.context.fitting.grown(table, one.columns)
         return table
-
-
-def _found(done: Sequence[PackWritten]) -> list[object]:
-    return list(chain.from_iterable(pack.found for pack in done))
-
-
-def _discard(target: ScopeTarget, done: Sequence[PackWritten]) -> None:
-    remove_written(target, [pack.written for pack in done])

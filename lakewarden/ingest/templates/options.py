@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import MISSING, dataclass, fields
+from collections.abc import Mapping
+from dataclasses import fields
 from decimal import Decimal
 from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
@@ -17,26 +17,9 @@ from lakewarden.errors import InvalidArgument, NotFound, Unsupported
 from lakewarden.ingest.templates.template import Template
 
 
-@dataclass(frozen=True)
-class DescribedOption:
-    """An option, for a page."""
-
-    name: str
-    default: object
-    description: str
-
-
 def option_names(template: Template[Any]) -> tuple[str, ...]:
     """In lower case."""
     return tuple(field.name for field in fields(template.options))
-
-
-def described_options(template: Template[Any]) -> Iterator[DescribedOption]:
-    hints = get_type_hints(template.options, include_extras=True)
-    for field in fields(template.options):
-        metas = (each for each in get_args(hints[field.name]) if isinstance(each, msgspec.Meta))
-        default = None if field.default is MISSING else field.default
-        yield DescribedOption(field.name, default, next((meta.description or "" for meta in metas), ""))
 
 
 def parse_options(template: Template[Any], given: Mapping[str, object]) -> Any:

@@ -71,11 +71,9 @@ def plan_compact(target: ScopeTarget, options: CompactOptions, *, now: datetime)
     table.check_plain()
     rule, where = options.rule(target.rules.tail), options.where or ""
     files = files_where(table, live_schema(target, table).schema, where) if where else table.files()
-    if where and not files:
-        return _plan(target, table, (), now, parameters=_parameters(rule), nothing=f"no partition has {where}", where=where)
     tails = [_tail(target, table, newest_first, rule) for newest_first in by_place(files[::-1]).values()]
     runs = tuple(tail.selected for tail in tails if tail.selected)
-    nothing = "" if runs else _why_not(tails, rule)
+    nothing = f"no partition has {where}" if where and not files else "" if runs else _why_not(tails, rule)
     return _plan(target, table, runs, now, parameters=_parameters(rule), nothing=nothing, where=where)
 
 
@@ -182,7 +180,8 @@ class Compact(TableMaintenance[CompactOptions]):
             check_predicate(schema, options.where)
 
     def need(self, warehouse: Warehouse, table: Table, options: CompactOptions) -> Need | None:
-        return None if options.where else to_compact(warehouse, table, options.tail_ratio, paced=options.scheduled)
+        rule = options.rule(warehouse.rules(table).tail)
+        return None if options.where else to_compact(warehouse, table, rule, paced=options.scheduled)
 
 
 PROCEDURE = Compact()

@@ -90,7 +90,7 @@ def plan_optimize(target: ScopeTarget, options: OptimizeOptions, *, now: datetim
     check_columns(target.schema, options.zorder)
     target = replace(target, target_file_size=options.target_file_size or target.target_file_size)
     min_gain = target.rules.min_gain if options.min_gain is None else options.min_gain
-    ratio = target.rules.tail.ratio if options.tail_ratio is None else options.tail_ratio
+    ratio = options.rule(target.rules.tail).ratio
     parameters = {TARGET: str(target.target_file_size), MIN_GAIN: str(min_gain), RATIO: str(ratio)}
     if options.zorder:
         parameters[ZORDER] = ",".join(options.zorder)
@@ -211,7 +211,8 @@ class OptimizeProcedure(TableMaintenance[OptimizeOptions]):
 
     def need(self, warehouse: Warehouse, table: Table, options: OptimizeOptions) -> Need | None:
         every = options.zorder or options.where or options.target_file_size
-        return None if every else to_optimize(warehouse, table, options.tail_ratio, paced=options.scheduled)
+        rule = options.rule(warehouse.rules(table).tail)
+        return None if every else to_optimize(warehouse, table, rule, paced=options.scheduled)
 
 
 PROCEDURE = OptimizeProcedure()

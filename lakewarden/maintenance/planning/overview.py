@@ -23,7 +23,7 @@ from lakewarden.errors import Corrupt, LakewardenError, Unsupported
 from lakewarden.log.log_reader import LogReader
 from lakewarden.log.objects.log_view import LogView
 from lakewarden.maintenance.planning.pending import PendingScopes
-from lakewarden.maintenance.planning.status import BrokenScopes, ScopeStatus, as_known, quiet, status
+from lakewarden.maintenance.planning.status import BrokenScopes, ScopeStatus, as_known, status
 from lakewarden.maintenance.plans.census import FloorSurvey, list_fault, registered, surveyed, totals_of, users_of
 from lakewarden.maintenance.plans.select import Need, newest_notes
 from lakewarden.maintenance.vacuum.need import unattended
@@ -193,7 +193,7 @@ def _worst(survey: FloorSurvey, notes: KnownScopes, due: Mapping[Operation, Rows
         known = notes.get(mark)
         if mark in users and known is not None:
             reason = _reason([operation for operation, rows in due.items() if rows[row]])
-            yield as_known(quiet(str(survey.table.name), users[mark], reason), known)
+            yield as_known(ScopeStatus(table=str(survey.table.name), user=users[mark], reason=reason), known)
 
 
 def _reason(operations: Iterable[Operation]) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -17,7 +17,6 @@ from lakewarden.base.threads import at_once
 from lakewarden.catalog.access import can
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.catalog.operations import SPECS
-from lakewarden.catalog.report import ScopeState
 from lakewarden.catalog.state.failed_checks import EXPECTATION, StandingFailure
 from lakewarden.catalog.state.floor_entries import NO_TABLE, OPERATIONS, KnownState
 from lakewarden.catalog.target import ScopeTarget
@@ -136,23 +135,24 @@ OPENED = 100
 """Scopes, the worst, whose tables are opened, so that damage shows; of the others the state knows enough."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ScopeStatus:
-    """One scope that needs something. Ages in seconds, sizes in bytes; files and bytes are those of its Delta table."""
+    """One scope that needs something; by itself, as if it had no pending row and no table. Ages in seconds, sizes in bytes; files
+    and bytes are those of its Delta table."""
 
     table: str
     user: str | None
-    pending_rows: int
-    pending_bytes: int
-    oldest_pending_age: float | None
+    pending_rows: int = 0
+    pending_bytes: int = 0
+    oldest_pending_age: float | None = None
     """None where no row is pending."""
-    oldest_pending: datetime | None
-    version: int | None
-    files: int | None
+    oldest_pending: datetime | None = None
+    version: int | None = None
+    files: int | None = 0
     """None, as `bytes`, where the scope was not looked at since the state was lost."""
-    bytes: int | None
-    last_operation: str | None
-    error: str | None
+    bytes: int | None = 0
+    last_operation: str | None = None
+    error: str | None = None
     """Why the Delta table could not be read."""
     reason: str
     """Why the scope is listed."""
@@ -183,20 +183,22 @@ def status(
     red = {(str(one.scope.table), one.scope.user): one for each in broken for one in each.reasons_of(each.failed[:limit])}
     known = {(one.table, one.user): one for one in waiting}
     found = [_log_status(each.table, fault) for each in broken if (fault := faults.get(each.table.log_id) or each.error)]
-    found += [_marked(known.get(key) or _without_rows(warehouse, catalog, one), one) for key, one in red.items()]
+    for key, one in red.items():
+        listed = known.get(key) or _without_rows(warehouse, catalog, one)
+        found.append(replace(listed, reason=one.reason, code=one.code, command=one.command))
     others = [one for key, one in known.items() if key not in red]
     return sorted(found + others, key=lambda one: one.code is None)[:limit]
 
 
 def _log_status(table: Table, fault: LakewardenError) -> ScopeStatus:
     """That of a table whose log, or list of users, cannot be read."""
-    shown = quiet(str(table.name), None, fault.message)
-    return replace(shown, error=fault.message, code=fault.code, command=command_for(Scope(table.name), "log", fault.code))
+    said, command = fault.message, command_for(Scope(table.name), "log", fault.code)
+    return ScopeStatus(table=str(table.name), user=None, error=said, reason=said, code=fault.code, command=command)
 
 
 def _without_rows(warehouse: Warehouse, catalog: Catalog, one: BrokenScope) -> ScopeStatus:
     """The status of a scope that is listed for what is wrong alone."""
-    shown = quiet(str(one.scope.table), one.scope.user, one.reason)
+    shown = ScopeStatus(table=str(one.scope.table), user=one.scope.user, reason=one.reason)
     try:
         known = warehouse.target(catalog, one.scope).known
     except LakewardenError as error:
@@ -212,21 +214,21 @@ def _ill(shown: ScopeStatus, scope: Scope, error: LakewardenError) -> ScopeStatu
     return replace(shown, reason=error.message, code=error.code, command=command_for(scope, "readable", error.code))
 
 
-def _marked(shown: ScopeStatus, one: BrokenScope) -> ScopeStatus:
-    return replace(shown, reason=one.reason, code=one.code, command=one.command)
-
-
 def _look(warehouse: Warehouse, catalog: Catalog, one: ScopeBacklog, now: datetime) -> ScopeStatus:
-    """What is found in the scope's table."""
-    state, last_operation, error = _cold(lambda: warehouse.target(catalog, one.scope))
-    shown = replace(
-        _waiting(catalog, one, now),
-        version=state.version if state else None,
-        files=state.files if state else 0,
-        bytes=state.bytes if state else 0,
-        last_operation=last_operation,
-    )
-    return shown if error is None else _ill(shown, one.scope, error)
+    """What is found in the scope's table; or why it is unknown, or why no flush proceeds. A fault hides no other scope."""
+    shown = _waiting(catalog, one, now)
+    try:
+        target = warehouse.target(catalog, one.scope)
+        table = open_scope(target)
+        if table is None:
+            check_whole(table, target.location)
+            return shown
+        newest, state = history(target, 1, None), table.state(target.app_id)
+        last = newest[0].operation if newest else None
+        shown = replace(shown, version=state.version, files=state.files, bytes=state.bytes, last_operation=last)
+        return shown if table.torn is None else _ill(shown, one.scope, torn_error(target.location, table.torn))
+    except LakewardenError as error:
+        return _ill(shown, one.scope, error)
 
 
 def _as_known(warehouse: Warehouse, catalog: Catalog, pending: Sequence[ScopeBacklog], now: datetime) -> list[ScopeStatus]:
@@ -267,11 +269,6 @@ def as_known(shown: ScopeStatus, known: KnownState) -> ScopeStatus:
     )
 
 
-def quiet(table: str, user: str | None, reason: str) -> ScopeStatus:
-    """The status of a scope without pending rows, as if it had no table."""
-    return ScopeStatus(table, user, 0, 0, None, None, None, 0, 0, None, None, reason)
-
-
 def _waiting(catalog: Catalog, one: ScopeBacklog, now: datetime) -> ScopeStatus:
     """The status without what is known of the table."""
     return ScopeStatus(
@@ -281,26 +278,5 @@ def _waiting(catalog: Catalog, one: ScopeBacklog, now: datetime) -> ScopeStatus:
         pending_bytes=one.bytes,
         oldest_pending_age=round(one.age(now), 3),
         oldest_pending=one.oldest,
-        version=None,
-        files=0,
-        bytes=0,
-        last_operation=None,
-        error=None,
         reason=why_pending(find_table(catalog, one.table).options.flush_policy, one, now),
     )
-
-
-def _cold(target_of: Callable[[], ScopeTarget]) -> tuple[ScopeState | None, str | None, LakewardenError | None]:
-    """The Delta table's state and last operation; or why they are unknown, or why no flush proceeds. A fault hides no other
-    scope."""
-    try:
-        target = target_of()
-        table = open_scope(target)
-        if table is None:
-            check_whole(table, target.location)
-            return None, None, None
-        newest = history(target, 1, None)
-        torn = None if table.torn is None else torn_error(target.location, table.torn)
-        return table.state(target.app_id), newest[0].operation if newest else None, torn
-    except LakewardenError as error:
-        return None, None, error

@@ -19,6 +19,7 @@ from lakewarden.base.arrays import flags
 from lakewarden.base.clock import to_millis
 from lakewarden.base.connection import Location
 from lakewarden.base.scope import Scope
+from lakewarden.catalog.kept_settings import TailRule
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.catalog.operations import Operation
 from lakewarden.catalog.report import ScopeReport
@@ -97,17 +98,15 @@ class OtherRule(Need):
         return noted == NO_TABLE or self.rule.covers(noted)
 
 
-def to_compact(warehouse: Warehouse, table: Table, ratio: float | None = None, *, paced: bool = False) -> Need:
-    """With another ratio than the table's where it is given."""
-    tail = warehouse.rules(table).tail
-    return OtherRule("compacted", FoldRule(tail if ratio is None else replace(tail, ratio=ratio)), paced)
+def to_compact(warehouse: Warehouse, table: Table, tail: TailRule | None = None, *, paced: bool = False) -> Need:
+    """By another rule than the table's where it is given."""
+    return OtherRule("compacted", FoldRule(tail or warehouse.rules(table).tail), paced)
 
 
-def to_optimize(warehouse: Warehouse, table: Table, ratio: float | None = None, *, paced: bool = False) -> Need:
-    """Without a Z-order, which opens each scope. With another ratio as `to_compact`."""
+def to_optimize(warehouse: Warehouse, table: Table, tail: TailRule | None = None, *, paced: bool = False) -> Need:
+    """Without a Z-order, which opens each scope. By the ratio of another rule as `to_compact`."""
     rules = warehouse.rules(table)
-    chosen = rules.tail.ratio if ratio is None else ratio
-    return OtherRule("optimized", PackRule(warehouse.target_file_size(table), rules.min_gain, chosen), paced)
+    return OtherRule("optimized", PackRule(warehouse.target_file_size(table), rules.min_gain, (tail or rules.tail).ratio), paced)
 
 
 _HOT = timedelta(days=1)

@@ -138,7 +138,8 @@ class PlanLog:
         listing = self.store.list(below)
         for key in _parts(listing):
             if self._is_for(key, user, tables):
-                self.store.delete(_objects_of(self.store, key.rpartition("/")[0]))
+                home = key.rpartition("/")[0]
+                self.store.delete([stored.key for stored in self.store.list(home) if _is_part(stored.key)])
             else:
                 rewrite(self.store, key, partial(_without, key, user, tables))
         empty_replaced(self.store, [stored for stored in self.store.list(below) if _is_part(stored.key)])
@@ -169,11 +170,6 @@ def _parts(listing: Iterable[StoredObject]) -> list[str]:
 
 def _is_part(key: str) -> bool:
     return first_of(key).rpartition("/")[2].isdigit()
-
-
-def _objects_of(store: ObjectStore, home: str) -> list[str]:
-    """All objects with lines of a plan."""
-    return [stored.key for stored in store.list(home) if _is_part(stored.key)]
 
 
 def _without(key: str, user: str, tables: Collection[str] | None, data: bytes) -> bytes:

@@ -219,7 +219,8 @@ class _TableRepair:
         noted += self._one_of_each_storage(targets, {one.target.root for one in noted})
         # Behind the commits, whose versions it notes.
         raise_floors(noted, {self.table.id: max(settled, trail.view.last_position)}).check()
-        self._tell_subscribers([target.mark for target, _ in done])
+        if any(marks := [target.mark for target, _ in done]):
+            self.warehouse.log(self.table).note_rewound(marks)  # rows changed without rows in the log, as with a restore
         return found
 
     def _one_of_each_storage(self, targets: Sequence[ScopeTarget], noted: Collection[StorageRoot | None]) -> list[FloorNote]:
@@ -252,11 +253,6 @@ class _TableRepair:
             job_id=self.job_id,
             clock=clock,
         )
-
-    def _tell_subscribers(self, marks: Sequence[str]) -> None:
-        """Rows changed without rows in the log, as with a restore."""
-        if marks and any(marks):
-            self.warehouse.log(self.table).note_rewound(marks)
 
 
 # Repairs a table's floors: objects that cannot be read in one copy are rebuilt from the others.

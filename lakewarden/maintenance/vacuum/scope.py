@@ -138,12 +138,13 @@ def plan_vacuum(target: ScopeTarget, options: VacuumOptions, *, now: datetime) -
     # (docs/decisions/0022-vacuum-and-clocks.md).
     dated_ahead = not found.data and timeline.ahead(now + _SKEW) and contents.has_dead()
     marks = dated_ahead or options.recorded
+    needed = f"a version of the last {hours:g} hours, or a writer, may need any of its files"
     return VacuumWork(
         target=target,
         planned_at=now,
         table=table,
         parameters=_parameters(hours, horizon, found),
-        nothing="" if found.data or found.log or found.stray or marks else _all_needed(hours) + _vectors(table),
+        nothing="" if found.data or found.log or found.stray or marks else needed + _vectors(table),
         summary=_summary(found, hours) + (_MARKS if dated_ahead else ""),
         metrics={
             "files_deleted": len(found.data),
@@ -215,10 +216,6 @@ def _parameters(hours: float, horizon: datetime, found: Removable) -> dict[str, 
         OLDEST: str(found.oldest),
         KEPT: ",".join(map(str, found.kept)),
     }
-
-
-def _all_needed(hours: float) -> str:
-    return f"a version of the last {hours:g} hours, or a writer, may need any of its files"
 
 
 def _summary(found: Removable, hours: float) -> str:

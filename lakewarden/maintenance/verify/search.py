@@ -280,14 +280,11 @@ class _Look:
         text = formats.values(data).encode() if formats.footer(data) is not None else data
         if not self._word.search(text):
             return
-        if known or _OWN.search(found.key) or not self._wanted.whole or self._is_of_table(found):
+        in_table = _DELTA_LOG in f"{found.uri}/"  # beside a log, or below one
+        if known or _OWN.search(found.key) or not self._wanted.whole or in_table:
             self._count(coincidences=1)
         else:
             self._report(found, "the user's id in an object that belongs to no user")
-
-    def _is_of_table(self, found: ListedObject) -> bool:
-        """Whether it is in a Delta table: beside a log, or below one."""
-        return _DELTA_LOG in f"{found.uri}/"
 
     def _content(self, found: ListedObject) -> bytes | None:
         data = content(found)

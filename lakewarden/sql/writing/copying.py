@@ -85,7 +85,8 @@ class Copying:
         ]
         sized = [SizedWork(task, task.group.bytes) for task in tasks]
         in_tasks = self.context.services.operator().in_tasks
-        return shuffled(in_tasks, target, all_written(in_tasks, target, copy_rows, sized, lambda written: written))
+        written, _ = all_written(in_tasks, target, copy_rows, sized)
+        return shuffled(in_tasks, target, written)
 
 
 @dataclass(frozen=True)
@@ -147,9 +148,9 @@ def _row_by_row(query: exp.Query) -> bool:
     )
 
 
-def copy_rows(task: CopyTask) -> Steps[TaskOutput | LakewardenError]:
+def copy_rows(task: CopyTask) -> Steps[tuple[TaskOutput, None] | LakewardenError]:
     """Holds the rows of one part in memory."""
-    return write_rows(task.target, _rows(task), lambda written: written)
+    return write_rows(task.target, _rows(task), None)
 
 
 def _rows(task: CopyTask) -> Generator[pa.Table, None, None]:

@@ -71,10 +71,6 @@ class TaskOutput:
     files: tuple[NewFile, ...] = ()
     blocks: tuple[ShuffleBlock, ...] = ()
 
-    @property
-    def rows(self) -> int:
-        return sum(file.rows for file in self.files) + sum(block.rows for block in self.blocks)
-
 
 class PartWriter:
     """Writes the rows that a task has, complete and numbered."""

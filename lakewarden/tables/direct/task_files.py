@@ -18,7 +18,7 @@ from lakewarden.tables.direct.outputs import PartWriter, TaskOutput, file_rows, 
 from lakewarden.tables.fanout import Run, SizedWork, done_and_failed
 
 T = TypeVar("T")
-W = TypeVar("W")
+S = TypeVar("S")
 
 
 class TaskNumbers:
@@ -49,14 +49,14 @@ class TaskNumbers:
 
 
 def write_rows(
-    target: ScopeTarget, rows: Generator[pa.Table, None, None], result: Callable[[TaskOutput], W]
-) -> Steps[W | LakewardenError]:
+    target: ScopeTarget, rows: Generator[pa.Table, None, None], said: S
+) -> Steps[tuple[TaskOutput, S] | LakewardenError]:
     """Writes the rows of a task, complete and numbered; those of one data file are in memory. An error is a value, since a task
     of Spark cannot raise it, and what was written is gone then.
 
     Args:
         rows: is closed behind the last one, so it may hold what they are read from.
-        result: makes what the task answers, when all rows are written.
+        said: what the task answers besides, which may change until all rows are written.
     """
     writer = PartWriter(target)
     try:
@@ -67,19 +67,19 @@ def write_rows(
         # Here, where the names are known: the driver sees only the error.
         remove_written(target, [writer.written()])
         return error
-    return result(writer.written())
+    return writer.written(), said
 
 
 def all_written(
     run: Run,
     target: ScopeTarget,
-    work: Callable[[T], Steps[W | LakewardenError]],
+    work: Callable[[T], Steps[tuple[TaskOutput, S] | LakewardenError]],
     items: Sequence[SizedWork[T]],
-    output: Callable[[W], TaskOutput],
-) -> list[W]:
-    """What each task answers, in their order. Raises the error of the first that has one; what the others wrote is gone then."""
+) -> tuple[list[TaskOutput], list[S]]:
+    """What each task wrote, and what each says, in their order. Raises the error of the first that has one; what the others wrote
+    is gone then."""
     done, failed = done_and_failed(run(work, items))
     if failed is not None:
-        remove_written(target, map(output, done))
+        remove_written(target, [written for written, _ in done])
         raise failed
-    return done
+    return [written for written, _ in done], [said for _, said in done]

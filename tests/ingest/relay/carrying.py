@@ -7,7 +7,7 @@ from collections.abc import Callable
 from lakewarden import Lakehouse
 from lakewarden.base.faults import Reach, no_faults
 from lakewarden.base.scope import TableName
-from lakewarden.ingest.consume import ConsumeRequest, consume
+from lakewarden.ingest.consume import ConsumeRequest, consuming
 from lakewarden.ingest.relay import RelayRequest, relaying
 from lakewarden.storage.kafka_topics import Broker, Topic
 from lakewarden.tables.changes.feed import ChangeFeed
@@ -30,7 +30,8 @@ def relay(lake: Lakehouse, name: TableName, topic: Topic, reach: Reach = no_faul
 
 def ingest(lake: Lakehouse, name: TableName, topic: Topic, reach: Reach = no_faults) -> None:
     """From the topic into a table, a few messages at once."""
-    consume(lake.warehouse, ConsumeRequest(name, topic, batch_messages=5), reach)
+    with consuming(lake.warehouse, ConsumeRequest(name, topic, batch_messages=5), reach) as consumer:
+        consumer.look()
 
 
 WORK: dict[str, Callable[[Lakehouse, TableName, Topic, Reach], None]] = {"relay": relay, "consume": ingest}

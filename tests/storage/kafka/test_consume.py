@@ -14,7 +14,7 @@ from lakewarden import Column, Lakehouse
 from lakewarden.base.scope import TableName
 from lakewarden.cli.main import main
 from lakewarden.errors import Conflict, FailedPrecondition, InvalidArgument, LostPlace, NotFound
-from lakewarden.ingest.consume import ConsumeRequest, consume
+from lakewarden.ingest.consume import ConsumeRequest, consuming
 from lakewarden.ingest.record_formats import ValueFormat
 from lakewarden.ingest.topic_report import ConsumeReport
 from lakewarden.storage.kafka_topics import Broker, Topic, create_topic, delete_topic
@@ -65,7 +65,8 @@ def ids(lake: Lakehouse) -> list[int]:
 
 def _consume(uri: str, servers: str, name: str, place: str = "", batch_messages: int = 4) -> None:
     request = ConsumeRequest(NAME, Topic(Broker.at(servers), name), "json", batch_messages=batch_messages)
-    consume(Lakehouse.open(uri).warehouse, request, killed_at(place))
+    with consuming(Lakehouse.open(uri).warehouse, request, killed_at(place)) as consumer:
+        consumer.look()
 
 
 def test_a_message_is_a_row_once(lake: Lakehouse, topic: Topic) -> None:
@@ -185,9 +186,11 @@ def test_two_ingests_at_once_take_each_message_once(lake: Lakehouse, topic: Topi
 
     def meet(place: str) -> None:
         if place == "consume:rejected" and not met:
-            met.append(consume(lake.warehouse, theirs))
+            with consuming(lake.warehouse, theirs) as other:
+                met.append(other.look())
 
-    consume(lake.warehouse, mine, meet)
+    with consuming(lake.warehouse, mine, meet) as consumer:
+        consumer.look()
     assert ids(lake) == list(range(6))
     assert met[0].messages == 6
 

@@ -51,15 +51,16 @@ def test_tasks_of_which_one_fails_leave_no_file(lake: Lakehouse) -> None:
         finally:
             closed.append(task)
 
-    def work(task: int) -> Steps[TaskOutput | LakewardenError]:
-        return write_rows(target, rows(task), lambda written: written)
+    def work(task: int) -> Steps[tuple[TaskOutput, int] | LakewardenError]:
+        return write_rows(target, rows(task), task)
 
-    done = all_written(run_here, target, work, [SizedWork(0, 1), SizedWork(2, 1)], lambda one: one)
-    assert [(one.rows, len(one.files)) for one in done] == [(2, 2), (2, 2)]
+    done, said = all_written(run_here, target, work, [SizedWork(0, 1), SizedWork(2, 1)])
+    assert said == [0, 2]
+    assert [[file.rows for file in one.files] for one in done] == [[1, 1], [1, 1]]
     before = files(target)
     assert len(before) == 4
     with pytest.raises(InvalidArgument, match="second object"):
-        all_written(run_here, target, work, [SizedWork(each, 1) for each in range(3)], lambda one: one)
+        all_written(run_here, target, work, [SizedWork(each, 1) for each in range(3)])
     assert sorted(closed) == [0, 0, 1, 2, 2]
     assert sorted(files(target)) == sorted(before)
 
@@ -78,7 +79,7 @@ def test_rows_are_closed_where_a_file_cannot_be_written(lake: Lakehouse, monkeyp
         raise InvalidArgument("no room")
 
     monkeypatch.setattr(PartWriter, "write_all", lambda _, given: refused(next(given)))
-    (found,) = run_here(lambda _: write_rows(target_of(lake), rows(), lambda one: one), [SizedWork(0, 1)])
+    (found,) = run_here(lambda _: write_rows(target_of(lake), rows(), None), [SizedWork(0, 1)])
     assert isinstance(found, InvalidArgument)
     assert closed == [True]
 

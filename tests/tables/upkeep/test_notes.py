@@ -82,7 +82,7 @@ def _agrees(lake: Lakehouse, step: str) -> None:
     own, pack = FoldRule(target.rules.tail), PackRule(target.target_file_size, 0.4)
     assert target.rules.min_gain == 0.4
     for ratio, rule in ((None, own), (0.0, own.loosest)):
-        compaction = plan_compact(target, CompactOptions(ratio), now=clock())
+        compaction = plan_compact(target, CompactOptions(ratio=ratio), now=clock())
         assert rule.covers(noted.compacted) == bool(compaction.nothing), (step, ratio)
     for ratio, of_packing in ((None, replace(pack, ratio=target.rules.tail.ratio)), (0.0, pack)):
         packing = plan_optimize(target, OptimizeOptions(ratio=ratio), now=clock())
@@ -97,7 +97,7 @@ def _agrees(lake: Lakehouse, step: str) -> None:
 
 def _prices_agree(target: ScopeTarget, noted: UpkeepNote, opened: ScopeTable, step: str) -> None:
     """With what the operations' own plans say, and with the files that are there."""
-    folding = plan_compact(target, CompactOptions(None), now=system_clock())
+    folding = plan_compact(target, CompactOptions(ratio=None), now=system_clock())
     packing = plan_optimize(target, OptimizeOptions(ratio=None), now=system_clock())
     for plan, files, size in (
         (folding, noted.compact_files, noted.compact_bytes),
