@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from lakewarden import Lakehouse
-from tests.fixtures.cluster import Cluster, serve_cluster
+from tests.fixtures.cluster import Cluster, bare_python, serve_cluster
 from tests.fixtures.lakes import NOTES, cold_seqs, eventual, log_files, make_notes, notes, scope_path, strong
 from tests.fixtures.minio import MinioServer
 from tests.fixtures.proxy import Proxy, Weather, proxy_of
@@ -64,9 +64,13 @@ def _check(lake: Lakehouse) -> None:
     assert (lake.pending(), log_files(lake)) == ([], [])
 
 
-def test_executors_have_no_lakewarden_of_their_own(cluster: Cluster, tmp_path: Path) -> None:
+def test_executors_have_no_lakewarden_of_their_own(tmp_path: Path) -> None:
     looked = subprocess.run(
-        [cluster.python, "-c", "import pyarrow, lakewarden.errors"], cwd=tmp_path, capture_output=True, text=True, check=False
+        [bare_python(tmp_path), "-c", "import pyarrow, lakewarden.errors"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert "No module named 'lakewarden" in looked.stderr
 
