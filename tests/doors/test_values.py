@@ -33,6 +33,14 @@ lake_of_shares = pytest.fixture(scope="module", name="lake_of_shares")(_opened)
 """Another warehouse: what is uploaded belongs to the namespace, and not to a table."""
 
 
+_AT_NIGHT = {
+    *("SQL: literal of UPDATE", "HTTP: parameter in JSON", "Flight SQL: bulk ingest", "PostgreSQL: parameter in binary"),
+    *("upload: CSV", "upload: JSON", "upload: Parquet", "upload: Avro"),
+}
+"""Doors that take a second or more of CPU for all values: the gate sends a share of them there, and all through others of the
+same kind."""
+
+
 def _is_dear(door: Door) -> bool:
     """Whether some twenty values take seconds of CPU: an upload is an object each; HTTP and Flight start a server."""
     return door.name.startswith(("upload", "HTTP", "Flight"))
@@ -66,14 +74,16 @@ def check_kept(lake: Lakehouse, table: str, door: Door, refused: dict[int, str],
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("door", DOORS, ids=lambda door: door.name)
+@pytest.mark.parametrize(
+    "door", [pytest.param(door, marks=[pytest.mark.night] * (door.name in _AT_NIGHT), id=door.name) for door in DOORS]
+)
 def test_a_value_is_stored_as_it_was_given_or_refused_with_its_place(lake: Lakehouse, door: Door, tmp_path: Path) -> None:
     check_outcome(lake, door, tmp_path, SAMPLES)
 
 
 @pytest.mark.parametrize("door", [pytest.param(door, marks=[pytest.mark.slow] * _is_dear(door), id=door.name) for door in DOORS])
 def test_each_type_meets_each_door_and_each_value_some_door(lake_of_shares: Lakehouse, door: Door, tmp_path: Path) -> None:
-    """A share of the values each, so that it takes little time; the test above tries them all."""
+    """A share of the values each, so that it takes little time; the test above tries them all, through some doors at night."""
     check_outcome(lake_of_shares, door, tmp_path, share(DOORS.index(door)))
 
 
@@ -82,6 +92,7 @@ def test_each_value_is_in_a_share() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.covering
 @pytest.mark.parametrize("samples", [MISFITS, UNREADABLE], ids=["typed", "texts"])
 @pytest.mark.parametrize("door", [door for door in DOORS if not door.makes_its_table], ids=lambda door: door.name)
 def test_a_value_that_its_column_does_not_hold_is_refused_with_its_place(

@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from lakewarden import Lakehouse
 from lakewarden.sql.results import ResultRows
 from tests.fixtures.bucket import path_of
+from tests.fixtures.gate import in_the_gate
 
 _ENDS: Mapping[str, list[str]] = {
     "TIMESTAMP": [
@@ -57,7 +58,7 @@ _STATES: Mapping[str, Callable[[Lakehouse], object]] = {
 
 @pytest.mark.slow
 @pytest.mark.disk
-@pytest.mark.parametrize("type_", _ENDS)
+@pytest.mark.parametrize("type_", in_the_gate(_ENDS, *_ENDS.keys() - {"INT", "SMALLINT", "UUID", "TIME"}))  # as BIGINT and DATE
 def test_each_end_is_found_wherever_it_lies(warehouse_uri: str, type_: str) -> None:
     values = _literals(type_)
     with Lakehouse.open(warehouse_uri) as lake:

@@ -15,8 +15,8 @@ from tests.maintenance.steps import Died
 
 pytestmark = [pytest.mark.slow, pytest.mark.disk]
 
-_PARTS = Settings(sql=SqlSettings(result_bytes=1 << 15), log=LogSettings(segment_max_bytes=1 << 15))
-_MANY = 4500
+_PARTS = Settings(sql=SqlSettings(result_bytes=1 << 15), log=LogSettings(segment_max_bytes=1 << 14))
+_MANY = 2500
 _QUERY = f"SELECT i AS id, 'd' || (i % 2) AS day, 'value ' || i AS v FROM range({_MANY}) r(i)"
 _NEW = [(id_, f"d{id_ % 2}", f"value {id_}") for id_ in range(_MANY)]
 _LOWER = f"SELECT id - 2 AS id, day, v FROM ({_QUERY})"

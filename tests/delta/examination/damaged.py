@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import shutil
 import uuid
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any
 
 import pyarrow as pa
@@ -43,6 +46,15 @@ def checkpoint(table: HandWritten, version: int = 2) -> Path:
 
 def whole(table: HandWritten) -> None:
     """Four versions, of which the third has a checkpoint; partitions, a vector, and a file that is gone."""
+    shutil.copytree(_prepared(), table.path, dirs_exist_ok=True)
+
+
+@cache
+def _prepared() -> Path:
+    """That table, to be copied: hundreds of tests begin with it."""
+    place = Path(mkdtemp(prefix="whole-"))
+    atexit.register(shutil.rmtree, place)
+    table = HandWritten(place / "t")
     size = table.vector(VECTOR, bitmap([0]))
     vector = {"storageType": "u", "pathOrInlineDv": DIGITS, "offset": 1, "sizeInBytes": size, "cardinality": 1}
     first = table.file("p=a/1.parquet", [1, 2], partition={"p": "a"})
@@ -53,6 +65,7 @@ def whole(table: HandWritten) -> None:
     DeltaTable(table.path).create_checkpoint()
     more = {**first["add"], "deletionVector": vector}
     table.commit(3, remove("p=a/1.parquet"), {"add": more})
+    return table.path
 
 
 def with_checksum(table: HandWritten, version: int = 3) -> dict[str, Any]:

@@ -64,7 +64,7 @@ def test_other_bounds_of_memory_or_threads_are_another_engine() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("many", [200, pytest.param(_MANY, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("many", [200, pytest.param(_MANY, marks=pytest.mark.night)])
 def test_connections_see_what_they_registered_and_nothing_else(many: int) -> None:
     """Below every check of ours: the names of one are not there for another, and leave no trace in what all share."""
     with locked_down(1 << 28, 2) as root, ExitStack() as stack:
@@ -92,7 +92,7 @@ def test_connections_see_what_they_registered_and_nothing_else(many: int) -> Non
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("sessions", [100, pytest.param(_MANY, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("sessions", [100, pytest.param(_MANY, marks=pytest.mark.night)])
 def test_sessions_that_run_at_once_see_their_own_rows(warehouse_uri: str, sessions: int) -> None:
     users = [f"u{number}" for number in range(sessions)]
     with Lakehouse.open(warehouse_uri) as lake:

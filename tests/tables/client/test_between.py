@@ -88,6 +88,8 @@ def between() -> Iterator[Between]:
 @example(CHANGES[2], 1, 25, [(BETWEEN[1], 3, 10)], "app.mine", True)
 @example(PARTS, 5, 25, [(BETWEEN[0], 5, 10), (BETWEEN[1], 5, 10)], "app.ours", False)
 @example(PARTS, 5, 25, [(BETWEEN[0], 6, 10)], "app.mine", True)
+@example(CHANGES[2], 1, 25, [(BETWEEN[2], 2, 30), "flush"], "app.ours", False)
+@example(CHANGES[2], 1, 25, [(BETWEEN[2], 2, 30), "flush"], "app.mine", True)
 @campaign(150, gate=40)
 @given(st.sampled_from(CHANGES), _KEYS, _NUMBERS, Others, st.sampled_from(("app.ours", "app.mine")), st.booleans())
 def test_a_change_is_as_if_made_after_what_came_between(

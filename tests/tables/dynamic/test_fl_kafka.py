@@ -24,7 +24,7 @@ from lakewarden.errors import AlreadyExists, Ended, InvalidArgument, NotFound, S
 from lakewarden.serve.tokens import operator_token
 from lakewarden.sql.results import Result, ResultRows
 from lakewarden.storage.kafka_topics import Topic, create_topic, partitions_of
-from tests.fixtures.kafka import KafkaServer, kafka_machine
+from tests.fixtures.kafka import KafkaServer
 from tests.fixtures.patience import PATIENCE
 from tests.fixtures.servers import free_port
 from tests.serve.process import served
@@ -189,51 +189,53 @@ def _eventually(true: Callable[[], bool]) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.kafka
-def test_what_is_written_is_in_the_topic_wherever_a_server_runs(warehouse_uri: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_written_is_in_the_topic_wherever_a_server_runs(
+    warehouse_uri: str, kafka: KafkaServer, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Through two servers at once, a broker that goes away and comes back, and a command: each change once."""
-    with kafka_machine() as machine, Lakehouse.open(warehouse_uri) as lake:
+
+    def lag() -> object:
+        with pytest.raises(SystemExit, match="0"):
+            main(["--warehouse", warehouse_uri, "--format", "json", "status", "--all"])
+        rows: list[dict[str, object]] = json.loads(capsys.readouterr().out)
+        return next(row["lag"] for row in rows if "topic" in row)
+
+    def said() -> list[str]:
+        return [each.value["op"] for each in _read(kafka, "n.served")]
+
+    with Lakehouse.open(warehouse_uri) as lake:
         lake.sql("CREATE NAMESPACE n")
         tokens = {"root": operator_token(lake.warehouse, "root", "system", timedelta(hours=1))}
-        options = _with(machine.server.servers, **{"log.changelog-mode": "all", "log.kafka.socket.timeout.ms": "2000"})
+        options = _with(kafka.away, **{"log.changelog-mode": "all", "log.kafka.socket.timeout.ms": "2000"})
         with served(warehouse_uri, tokens, environment=os.environ) as one, served(warehouse_uri, tokens, environment=os.environ):
             client = one.client("root")
 
             def sql(text: str) -> None:
                 assert client.post("/v1/api/sql", json={"sql": text}).status_code == 200
 
-            def lag() -> object:
-                with pytest.raises(SystemExit, match="0"):
-                    main(["--warehouse", warehouse_uri, "--format", "json", "status", "--all"])
-                rows: list[dict[str, object]] = json.loads(capsys.readouterr().out)
-                return next(row["lag"] for row in rows if "topic" in row)
-
-            def said() -> list[str]:
-                return [each.value["op"] for each in committed(machine.server.servers, "n.served", 1)]
-
-            with machine.running():
-                sql(f"CREATE DYNAMIC TABLE n.served (id INT PRIMARY KEY, s TEXT) WITH ({options})")
-                sql("INSERT INTO n.served VALUES (1, 'a'); UPDATE n.served SET s = 'b' WHERE id = 1")
-                _eventually(lambda: said() == ["c", "u"])
-            sql("DELETE FROM n.served WHERE id = 1")
-            time.sleep(3)
-            assert client.get("/ready").status_code == 200, "a broker that is away stops no server"
-            assert lag() is None, "and the status says why"
-            with machine.running():
-                _eventually(lambda: said() == ["c", "u", "d"])
-                words = [str(Path(sys.executable).parent / "lakewarden"), "--warehouse", warehouse_uri, "relay", "--follow"]
-                with subprocess.Popen([*words, "n.served"]) as third, subprocess.Popen(words) as fourth:
-                    lake.relay("n.served")
-                    sql("INSERT INTO n.served VALUES (2, 'a')")
-                    _eventually(lambda: said() == ["c", "u", "d", "c"])
-                    time.sleep(5)
-                    sql("INSERT INTO n.served VALUES (3, 'a')")
-                    _eventually(lambda: said() == ["c", "u", "d", "c", "c"])
-                    assert lag() == 0
-                    assert (third.poll(), fourth.poll()) == (None, None), "one that stands by goes on"
-                    third.terminate()
-                    fourth.terminate()
-                    assert (third.wait(PATIENCE), fourth.wait(PATIENCE)) == (0, 0)
+            sql(f"CREATE DYNAMIC TABLE n.served (id INT PRIMARY KEY, s TEXT) WITH ({options})")
+            sql("INSERT INTO n.served VALUES (1, 'a'); UPDATE n.served SET s = 'b' WHERE id = 1")
+            _eventually(lambda: said() == ["c", "u"])
+            with kafka.line.cut("refused"):
+                sql("DELETE FROM n.served WHERE id = 1")
+                time.sleep(3)
+                assert client.get("/ready").status_code == 200, "a broker that is away stops no server"
+                assert lag() is None, "and the status says why"
+                assert said() == ["c", "u"]
+            _eventually(lambda: said() == ["c", "u", "d"])
+            words = [str(Path(sys.executable).parent / "lakewarden"), "--warehouse", warehouse_uri, "relay", "--follow"]
+            with subprocess.Popen([*words, "n.served"]) as third, subprocess.Popen(words) as fourth:
+                lake.relay("n.served")
+                sql("INSERT INTO n.served VALUES (2, 'a')")
+                _eventually(lambda: said() == ["c", "u", "d", "c"])
+                time.sleep(5)
+                sql("INSERT INTO n.served VALUES (3, 'a')")
+                _eventually(lambda: said() == ["c", "u", "d", "c", "c"])
+                assert lag() == 0
+                assert (third.poll(), fourth.poll()) == (None, None), "one that stands by goes on"
+                third.terminate()
+                fourth.terminate()
+                assert (third.wait(PATIENCE), fourth.wait(PATIENCE)) == (0, 0)
 
 
 def test_fl_071_replayed_duplicates_end_in_the_right_state(lake: Lakehouse, sql: Sql, kafka: KafkaServer) -> None:
@@ -249,20 +251,17 @@ def test_fl_071_replayed_duplicates_end_in_the_right_state(lake: Lakehouse, sql:
 
 
 @pytest.mark.slow
-@pytest.mark.kafka
-def test_fl_020_a_drop_whose_broker_is_away_finishes_when_it_is_back(lake: Lakehouse, sql: Sql) -> None:
-    with kafka_machine() as machine:
-        options = _with(machine.server.servers, **{"log.kafka.socket.timeout.ms": "2000"})
-        with machine.running():
-            sql(f"CREATE DYNAMIC TABLE k20_away (id INT PRIMARY KEY) WITH ({options})")
+def test_fl_020_a_drop_whose_broker_is_away_finishes_when_it_is_back(lake: Lakehouse, sql: Sql, kafka: KafkaServer) -> None:
+    options = _with(kafka.away, **{"log.kafka.socket.timeout.ms": "2000"})
+    sql(f"CREATE DYNAMIC TABLE k20_away (id INT PRIMARY KEY) WITH ({options})")
+    with kafka.line.cut("refused"):
         with pytest.raises(StorageUnavailable, match="could not be reached"):
             sql("DROP TABLE k20_away")
         with pytest.raises(NotFound):
             lake.table("n.k20_away")
-        with machine.running() as server:
-            sql(f"CREATE DYNAMIC TABLE k20_away (id INT PRIMARY KEY) WITH ({_with(server.servers)})")
-            sql("DROP TABLE k20_away")
-            assert partitions_of(Topic(server.broker, "n.k20_away")) is None
+    sql(f"CREATE DYNAMIC TABLE k20_away (id INT PRIMARY KEY) WITH ({_with(kafka.away)})")
+    sql("DROP TABLE k20_away")
+    assert partitions_of(Topic(kafka.broker, "n.k20_away")) is None
 
 
 def test_one_process_relays_every_table_with_a_topic_and_one_that_fails_stops_no_other(
