@@ -40,23 +40,30 @@ def _found(lake: Lakehouse, query: str) -> list[Any]:
 
 
 def test_each_key_is_found_replaced_and_deleted_behind_its_optimize(lake: Lakehouse, spark: SparkSession) -> None:
-    for place, (kind, values) in enumerate(_ENDS.items()):
-        lake.sql(f"CREATE SHARED TABLE app.t{place} (k {kind} PRIMARY KEY, n INT)")
-        for number, value in enumerate(values):
-            lake.sql(f"INSERT INTO app.t{place} VALUES ({value}, {number})")
-            lake.flush(f"app.t{place}")
+    """One key of all kinds: a file is passed over where the bounds of any of its columns say so."""
+    key = {f"k{place}": kind for place, kind in enumerate(_ENDS)}
+    columns = ", ".join(f"{name} {kind}" for name, kind in key.items())
+    lake.sql(f"CREATE SHARED TABLE app.t ({columns}, n INT, PRIMARY KEY ({', '.join(key)}))")
+    rows = list(zip(*_ENDS.values(), strict=True))
+    for number, values in enumerate(rows):
+        lake.sql(f"INSERT INTO app.t VALUES ({', '.join(map(str, values))}, {number})")
+        lake.flush("app.t")
     spark.conf.set("spark.sql.session.timeZone", "Europe/Berlin")
     try:
-        for place in range(len(_ENDS)):
-            spark.sql(f"OPTIMIZE {_place(lake, f't{place}')}")
+        spark.sql(f"OPTIMIZE {_place(lake, 't')}")
     finally:
         spark.conf.set("spark.sql.session.timeZone", "UTC")
-    for place, (kind, values) in enumerate(_ENDS.items()):
-        for number, value in enumerate(values):
-            assert _found(lake, f"SELECT n FROM app.t{place} WHERE k = {value}") == [number], (kind, value)
-        lake.sql(f"UPDATE app.t{place} SET n = 9 WHERE k = {values[0]}; DELETE FROM app.t{place} WHERE k = {values[-1]}")
-        lake.flush(f"app.t{place}")
-        assert _found(lake, f"SELECT n FROM app.t{place} ORDER BY n") == [*range(1, len(values) - 1), 9], kind
+    for number, values in enumerate(rows):
+        for (name, kind), value in zip(key.items(), values, strict=True):
+            assert _found(lake, f"SELECT n FROM app.t WHERE {name} = {value}") == [number], (kind, value)
+    first, *_, last = (" AND ".join(f"{name} = {value}" for name, value in zip(key, row, strict=True)) for row in rows)
+    for change, left in (
+        (f"UPDATE app.t SET n = 9 WHERE {first}", [1, 2, 9]),
+        (f"DELETE FROM app.t WHERE {last}", [1, 9]),
+    ):
+        lake.sql(change)
+        lake.flush("app.t")
+        assert _found(lake, "SELECT n FROM app.t ORDER BY n") == left
 
 
 @pytest.mark.night

@@ -32,6 +32,10 @@ _SECONDS = float(os.environ.get("LAKEWARDEN_BESIDE", "0"))
 _LEAST = 3
 """Commits of each writer, and versions that looks have to see."""
 
+_PAUSE = 0.05 if _SECONDS else 0.2
+"""Seconds between two commits of delta-rs, else it takes all of the processor, and Spark commits nothing; where no time is given,
+between two looks as well."""
+
 _PROPERTIES = "'delta.checkpointInterval' = '4', 'delta.enableDeletionVectors' = 'true', 'delta.enableChangeDataFeed' = 'true'"
 
 
@@ -92,7 +96,7 @@ def _delta_rs_writer(place: str, chosen: random.Random) -> Step:
                 append("overwrite")
             case _:
                 append()
-        time.sleep(0.05)  # else it takes all of the processor, and Spark commits nothing
+        time.sleep(_PAUSE)
 
     return step
 
@@ -149,4 +153,5 @@ def test_every_look_beside_writers_is_a_state_that_existed(spark: SparkSession, 
             assert [(each.verdict, each.damage, each.error) for each in found] == [("sound", (), "")] * 2
             assert all((each.version or 0) >= before[each.path] for each in found)
             looks.update((each.path, each.version, each.files, each.bytes) for each in found)
+            time.sleep(0 if _SECONDS else _PAUSE)
     assert looks == {_of_version(path, version) for path, version, _, _ in looks}
