@@ -154,7 +154,7 @@ class SubscriptionCalls(Noun):
                 the message names the oldest valid one.
             NotFound, PermissionDenied: the table does not exist, or the session may not read it.
         """
-        from lakewarden.sql.statements.subscribe import Manner  # imports Delta
+        from lakewarden.tables.changes.follower import Manner  # imports Delta
 
         session = SqlCalls(self._parts).session(user=user, role=role)
         return session.followed(text, Manner(from_seq, last_rows, batch_size, interval, timeout, pause))

@@ -82,7 +82,8 @@ _IDLE_SECONDS = 75
 
 def serve(warehouse: str, listening: Listening) -> None:
     """Serves until SIGTERM or SIGINT. Then no connection is accepted, and every request that was begun gets its answer."""
-    signal.signal(signal.SIGTERM, _ended)  # uvicorn raises the signal again behind its stop, as if that had failed
+    # uvicorn raises the signal again behind its stop, as if that had failed
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     with TemporaryDirectory(prefix="lakewarden-") as peers:
         among = replace(listening, peers=Path(peers) if listening.processes > 1 else None)
         os.environ[_WAREHOUSE] = warehouse  # the processes that uvicorn starts have nothing else
@@ -117,12 +118,14 @@ def check_free(listening: Listening) -> None:
         InvalidArgument: a port is taken, or the address is not this machine's.
     """
     for use, port in (("HTTP", listening.port), ("Flight SQL", listening.flight_port), ("PostgreSQL", listening.postgres_port)):
-        if port is not None:
-            _check_free(use, listening.host, port)
-
-
-def _ended(_number: int, _frame: FrameType | None) -> None:
-    sys.exit(0)
+        if port is None:
+            continue
+        host = listening.host
+        try:
+            with socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET):
+                pass
+        except OSError as error:
+            raise InvalidArgument(f"port {port} at {host}, for {use}: {error.strerror}") from error
 
 
 def from_environment() -> Starlette:
@@ -175,14 +178,6 @@ def _say_stop(listening: Listening) -> None:
         return
     seconds = load_settings(os.environ).serve.stop_seconds
     os.write(sys.stderr.fileno(), f"Stopping: requests that were begun have {seconds} s to end.\n".encode())
-
-
-def _check_free(use: str, host: str, port: int) -> None:
-    try:
-        with socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET):
-            pass
-    except OSError as error:
-        raise InvalidArgument(f"port {port} at {host}, for {use}: {error.strerror}") from error
 
 
 def _log_to_stderr() -> None:

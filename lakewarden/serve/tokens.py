@@ -48,7 +48,7 @@ class SigningKeys:
             return found
         with suppress(AlreadyThere):
             self.store.create(f"{_ROOT}/{today}", secrets.token_bytes(_BYTES))
-        self._remove_older(today - 1)
+        self.store.delete([key for key in self.store.keys(_ROOT) if int(key.rpartition("/")[2]) < today - 1])
         made = self._read(today)
         assert made is not None, "it was created just now, by this process or another, and only older ones are removed"
         return made
@@ -68,9 +68,6 @@ class SigningKeys:
             except Missing:
                 return None
         return self._known[name]
-
-    def _remove_older(self, period: int) -> None:
-        self.store.delete([key for key in self.store.keys(_ROOT) if int(key.rpartition("/")[2]) < period])
 
 
 def _period(now: datetime) -> int:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from lakewarden.base.cancellation import Cancellation
-from lakewarden.base.scope import TableName
 from lakewarden.catalog.access import TableOf, impersonate, require
 from lakewarden.catalog.changes.engines import require_active
 from lakewarden.catalog.changes.users import role_of
@@ -174,7 +173,10 @@ def _meant(
 ) -> Iterator[Table | TableOf]:
     name = context.named(named.ref, namespace)
     if name in context.shadowing:
-        _check_temporary_read(statement, name, as_of=named.as_of is not None)
+        if statement.keeps_its_query:
+            raise Unsupported(f"{name} is a temporary table{statement.keeps_its_query}")
+        if named.as_of is not None:
+            raise Unsupported(f"{name} is a temporary table, which has no versions")
         return
     if name in made:
         yield made[name]
@@ -190,14 +192,6 @@ def _meant(
     yield found
     if named.as_of is not None:  # behind the right to read it
         require(found, "cold tier", "reading an earlier version")
-
-
-def _check_temporary_read(statement: Statement, name: TableName, *, as_of: bool) -> None:
-    """Raises Unsupported: the query of the statement cannot read a temporary table."""
-    if statement.keeps_its_query:
-        raise Unsupported(f"{name} is a temporary table{statement.keeps_its_query}")
-    if as_of:
-        raise Unsupported(f"{name} is a temporary table, which has no versions")
 
 
 def execute(bound: BoundStatement, uploads: Mapping[str, Upload]) -> Result:

@@ -89,9 +89,6 @@ class Services:
     served: bool = False
     """Whether the sessions are opened over a network: then the bounds hold for every one of them, also for `root` as `system`."""
 
-    def engine_for(self, principal: Principal) -> QueryEngine:
-        return self.engine if self.trusts(principal) else self.workers
-
     def trusts(self, principal: Principal) -> bool:
         """Whether the operator opened the session: its statements run in this process, and its texts have no bounds."""
         return not self.served and principal.opener == OPERATOR
@@ -153,7 +150,7 @@ class Context(SessionChoices):
 
     @property
     def engine(self) -> QueryEngine:
-        return self.services.engine_for(self.principal)
+        return self.services.engine if self.services.trusts(self.principal) else self.services.workers
 
     @property
     def limits(self) -> Limits:

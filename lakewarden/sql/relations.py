@@ -206,7 +206,9 @@ def _resolve(
     names.give(node)
     if isinstance(found, TableName):
         relation = Relation(found, named.as_of)
-        _name_table(node, relation)
+        node.set("this", exp.to_identifier(str(relation), quoted=True))
+        node.set("db", None)
+        node.set("version", None)
         made.tables.setdefault(relation, []).append(node)
         return
     check_view(named)
@@ -241,12 +243,6 @@ def check_ref(ref: Ref) -> Ref:
     except InvalidArgument as error:
         raise PermissionDenied(f"relation {ref} is not one of your tables: {error.message}") from error
     return ref
-
-
-def _name_table(node: exp.Table, relation: Relation) -> None:
-    node.set("this", exp.to_identifier(str(relation), quoted=True))
-    node.set("db", None)
-    node.set("version", None)
 
 
 def _named(tree: exp.Expr) -> Iterator[exp.Table]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from lakewarden.base.scope import TableName
 from lakewarden.catalog.access import Act, Capability, GuardedTable, TableAct, TableOf, WarehouseAct, require
@@ -30,63 +30,38 @@ class Ask:
 # What a statement's row says of its right. Each has the acts to ask for, of a statement at hand, beside those of the tables that
 # its queries read; and what the reference says.
 @dataclass(frozen=True)
-class InWarehouse:
-    """The right to an act that concerns no table."""
-
-    act: WarehouseAct
-
-    def asks(self, context: Context, statement: Any, made: Made) -> Iterator[Ask]:
-        yield Ask(self.act)
-
-    @property
-    def says(self) -> str:
-        return f"`{self.act}`"
-
-
-@dataclass(frozen=True)
-class TableRight:
-    """The right to an act on the table that the statement names."""
-
-    act: TableAct
-
-    def asks(self, context: Context, statement: Any, made: Made) -> Iterator[Ask]:
-        yield ask_on(context, statement.table, self.act, made)
-
-    @property
-    def says(self) -> str:
-        return f"`{self.act}`"
-
-
-@dataclass(frozen=True)
-class ScopesRight:
-    """What an operation needs for every scope; for the session's own, where `SPECS` says so, the right to write."""
-
-    operation: Operation
-
-    def asks(self, context: Context, statement: Any, made: Made) -> Iterator[Ask]:
-        own = SPECS[self.operation].own and not statement.all_users
-        yield ask_on(context, statement.table, "write" if own else act_of(self.operation), made)
-
-    @property
-    def says(self) -> str:
-        return f"`write`; `{act_of(self.operation)}` a table, `FOR ALL USERS`"
-
-
-@dataclass(frozen=True)
-class OwnRight:
-    """A right that depends on more than the table: the family has a rule for it."""
-
-    asks: Callable[[Context, Any, Made], Iterator[Ask]]
+class Right:
+    asks: Callable[[Context, Any, Made], Iterable[Ask]]
     says: str
 
 
-READS = OwnRight(lambda *_: iter(()), "`read`")
+READS = Right(lambda *_: (), "`read`")
 """No right but that to read what the queries inside read, which `bind` asks for of every statement."""
 
 
-def operation_right(operation: Operation) -> TableRight:
+def in_warehouse(act: WarehouseAct) -> Right:
+    """The right to an act that concerns no table."""
+    return Right(lambda *_: (Ask(act),), f"`{act}`")
+
+
+def table_right(act: TableAct) -> Right:
+    """The right to an act on the table that the statement names."""
+    return Right(lambda context, statement, made: (ask_on(context, statement.table, act, made),), f"`{act}`")
+
+
+def scopes_right(operation: Operation) -> Right:
+    """What an operation needs for every scope; for the session's own, where `SPECS` says so, the right to write."""
+
+    def asks(context: Context, statement: Any, made: Made) -> Iterator[Ask]:
+        own = SPECS[operation].own and not statement.all_users
+        yield ask_on(context, statement.table, "write" if own else act_of(operation), made)
+
+    return Right(asks, f"`write`; `{act_of(operation)}` a table, `FOR ALL USERS`")
+
+
+def operation_right(operation: Operation) -> Right:
     """The right of an operation that works on every scope."""
-    return TableRight(act_of(operation))
+    return table_right(act_of(operation))
 
 
 def act_of(operation: Operation) -> TableAct:
@@ -101,17 +76,15 @@ def ask_on(context: Context, ref: Ref, act: TableAct, made: Made) -> Ask:
     return Ask(act, context.guarded(name) or made.get(name) or TableOf(name, "USER"))
 
 
-@dataclass(frozen=True)
-class CreationRight:
+def creation_right(*, fills: bool = False) -> Right:
     """Of every form of CREATE TABLE. A source of one's own, and a place, may be any that this process reaches, so each needs the
     right to manage such places.
+
+    Args:
+        fills: whether rows are written, too.
     """
 
-    fills: bool = False
-    """Whether rows are written, too."""
-    says: ClassVar[str] = "`create` for its type of table"
-
-    def asks(self, context: Context, statement: Any, made: Made) -> Iterator[Ask]:
+    def asks(context: Context, statement: Any, made: Made) -> Iterator[Ask]:
         kind, options = check_type(statement.type), statement.options
         if any(key.upper() == "SOURCE" for key, _ in options) or statement.chooses_place(context):
             yield Ask("manage storages")
@@ -119,12 +92,11 @@ class CreationRight:
         name = context.named(statement.table)
         table = TableOf(name, kind, _level(level))
         yield Ask("create", TableOf(name, "SYSTEM") if name.namespace == SYSTEM else table)
-        if self.fills:
+        if fills:
             yield Ask("write", table)
         made[name] = table
 
-
-Right = InWarehouse | TableRight | ScopesRight | CreationRight | OwnRight
+    return Right(asks, "`create` for its type of table")
 
 
 def _level(text: str) -> AccessLevel:

@@ -41,7 +41,7 @@ from lakewarden.tables.warehouse import Warehouse, find_table
 if TYPE_CHECKING:
     from lakewarden.sql.queries.select import SpooledRows
     from lakewarden.sql.session_table import SessionTable
-    from lakewarden.sql.statements.subscribe import Manner
+    from lakewarden.tables.changes.follower import Manner
     from lakewarden.tables.changes.subscription import Subscription
     from lakewarden.tables.rows.files import Upload
 
@@ -291,7 +291,7 @@ class SqlSession:
         pause: Pause = wait,
     ) -> Subscription:
         """As `Lakehouse.subscribe`."""
-        from lakewarden.sql.statements.subscribe import Manner  # imports Delta
+        from lakewarden.tables.changes.follower import Manner  # imports Delta
 
         return self.followed(text, Manner(from_seq, last_rows, batch_size, interval, timeout, pause))
 

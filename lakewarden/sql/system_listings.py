@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from lakewarden.base.scope import TableName
 from lakewarden.catalog.access import Principal, may
-from lakewarden.catalog.model import Catalog, Storage, Table, TableSchema, User
+from lakewarden.catalog.model import Catalog, Storage, Table, TableSchema
 from lakewarden.catalog.options import shown_options
 from lakewarden.catalog.passwords import REDACTED
 from lakewarden.sql.context import Context
@@ -48,10 +48,6 @@ def tables_by_namespace(catalog: Catalog) -> Counter[str]:
     return Counter(table.name.namespace for table in (*live_tables(catalog), *catalog.blanks.values()))
 
 
-def _storages(context: Context) -> Iterator[Row]:
-    return (storage_row(one) for one in context.catalog.storages.values())
-
-
 def storage_row(one: Storage) -> Row:
     connection = one.connection
     config = {key: value for key, value in asdict(connection).items() if key != "credentials" and value not in ("", None)}
@@ -70,12 +66,9 @@ def storage_row(one: Storage) -> Row:
 
 
 def _users(context: Context) -> Iterator[Row]:
-    return (_user_row(one) for one in context.catalog.users.values())
-
-
-def _user_row(one: User) -> Row:
-    secrets = {"password_hash": one.password_hash, "auth_data": one.auth_data}
-    return asdict(one) | {name: REDACTED if secret else None for name, secret in secrets.items()}
+    for one in context.catalog.users.values():
+        secrets = {"password_hash": one.password_hash, "auth_data": one.auth_data}
+        yield asdict(one) | {name: REDACTED if secret else None for name, secret in secrets.items()}
 
 
 def _tables(context: Context) -> Iterator[Row]:
@@ -148,7 +141,8 @@ LISTINGS: dict[str, SystemListing] = {
         texts("namespace_id", "name", "description") | {"created_at": MOMENT, "table_count": WHOLE}, _namespaces
     ),
     "storages": SystemListing(
-        texts(*_STORAGE, "user_tables_template", "credentials", "config_json") | {"created_at": MOMENT}, _storages
+        texts(*_STORAGE, "user_tables_template", "credentials", "config_json") | {"created_at": MOMENT},
+        lambda context: map(storage_row, context.catalog.storages.values()),
     ),
     "users": SystemListing(texts(*_USER) | dict.fromkeys(("created_at", "updated_at", "deleted_at"), MOMENT), _users),
     "tables": SystemListing(_TABLE | {"version": WHOLE, "created_at": MOMENT}, _tables),

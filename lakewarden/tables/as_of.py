@@ -63,7 +63,9 @@ def read_as_of(
         Missing: objects of the log were removed meanwhile.
     """
     table = open_scope(target)
-    base = _NO_TABLE if table is None else base_at(table, target.app_id, seq, _rewound(trail, mark))
+    rewound = trail.signs(mark).rewound
+    end = None if rewound is None else end_of(rewound)
+    base = _NO_TABLE if table is None else base_at(table, target.app_id, seq, end)
     # The newest flush took rows from behind this trail's end: the trail has to be read again.
     if base.later and (base.later[0].last_seq or 0) > trail.end:
         return None, False
@@ -92,11 +94,6 @@ def _hot(
 def _parts(ranges: Sequence[RowRange]) -> Iterator[Sequence[RowRange]]:
     numbers = [bytes_before // _AT_ONCE for bytes_before in accumulate((each.length for each in ranges[:-1]), initial=0)]
     return ([each for _, each in part] for _, part in groupby(zip(numbers, ranges, strict=True), key=itemgetter(0)))
-
-
-def _rewound(trail: Trail, mark: str) -> int | None:
-    position = trail.signs(mark).rewound
-    return None if position is None else end_of(position)
 
 
 def _cold(target: ScopeTarget, newest: ScopeTable | None, base: BaseVersion, keys: Keys | None) -> pa.Table:

@@ -112,15 +112,11 @@ def admitted(common: Common, method: str, context: grpc.ServicerContext) -> Iter
         request.user = principal.user
         freshness = request.header(_FRESHNESS)
         with common.allowance.of(principal.user):
+            cancellation = Cancellation()
+            if not context.add_callback(cancellation.cancel):
+                cancellation.cancel()  # it has ended already
             chosen = request.header(_NAMESPACE) or None, check_freshness(freshness) if freshness else None
-            yield FlightCall(principal, *chosen, _ended_with(context), request.header(_KEY) or None)
-
-
-def _ended_with(context: grpc.ServicerContext) -> Cancellation:
-    cancellation = Cancellation()
-    if not context.add_callback(cancellation.cancel):
-        cancellation.cancel()  # it has ended already
-    return cancellation
+            yield FlightCall(principal, *chosen, cancellation, request.header(_KEY) or None)
 
 
 def connected(common: Common, request: FlightRequest) -> str:

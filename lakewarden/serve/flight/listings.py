@@ -123,7 +123,8 @@ def _tables(command: CommandGetTables, seen: VisibleObjects) -> pa.Table:
 
 def _primary_keys(command: CommandGetPrimaryKeys, seen: VisibleObjects) -> pa.Table:
     columns = "catalog_name? db_schema_name? table_name column_name key_name? key_sequence"
-    tables = [one for one in seen.tables if command.catalog == _CATALOG and one.name.name == command.table and _in(command, one)]
+    there = [one for one in seen.tables if command.catalog == _CATALOG and one.name.name == command.table]
+    tables = [one for one in there if not command.HasField("db_schema") or one.name.namespace == command.db_schema]
     return _rows(
         columns,
         [
@@ -133,10 +134,6 @@ def _primary_keys(command: CommandGetPrimaryKeys, seen: VisibleObjects) -> pa.Ta
         ],
         key_sequence=pa.int32(),
     )
-
-
-def _in(command: CommandGetPrimaryKeys, table: Table) -> bool:
-    return not command.HasField("db_schema") or table.name.namespace == command.db_schema
 
 
 def _arrow(table: Table) -> pa.Schema:

@@ -35,27 +35,14 @@ from lakewarden.sql.statements.session import SetFreshness
 def joined(statements: Sequence[Statement]) -> list[Statement]:
     """The same statements; those that insert VALUES into one table in one way are one, with the rows of all."""
     inserts = [one for one in statements if isinstance(one, Insert)]
-    if len(inserts) < 2 or len(inserts) < len(statements) or len({_values(one) is not None for one in inserts}) > 1:
+    values = [one.values for one in inserts if one.values is not None]
+    if len(values) < max(2, len(statements)):
         return list(statements)
     first = inserts[0]
-    if any(replace(one, rows=None) != replace(first, rows=None) for one in inserts) or _values(first) is None or first.files:
+    if any(replace(one, rows=None) != replace(first, rows=None) for one in inserts) or first.files:
         return list(statements)
-    assert first.rows is not None, "it has VALUES"
-    rows = first.rows.copy()
-    values = rows.args["from_"].this
-    values.set("expressions", [row.copy() for one in inserts for row in _rows(one)])
-    return [replace(first, rows=rows)]
-
-
-def _values(statement: Insert) -> exp.Values | None:
-    """The VALUES of an INSERT that has nothing else."""
-    source = None if statement.rows is None else statement.rows.args.get("from_")
-    return source.this if source is not None and isinstance(source.this, exp.Values) else None
-
-
-def _rows(statement: Insert) -> list[exp.Expr]:
-    found = _values(statement)
-    return [] if found is None else found.expressions
+    rows = [row.copy() for each in values for row in each.expressions]
+    return [replace(first, rows=exp.select("*").from_(exp.Values(expressions=rows), copy=False))]
 
 
 # Writes under the header `idempotency-key`, as HTTP has it: one that is sent again is answered, and not done again.

@@ -30,7 +30,7 @@ from lakewarden.serve.authority import Authority, RequestDeclined
 from lakewarden.serve.common import Common
 from lakewarden.serve.refusals import Refusal
 from lakewarden.serve.tokens import AccessToken
-from lakewarden.sql.statements.subscribe import Manner
+from lakewarden.tables.changes.follower import Manner
 from lakewarden.tables.changes.log_reader import Event
 from lakewarden.tables.changes.subscription import Subscription
 

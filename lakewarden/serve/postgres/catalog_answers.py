@@ -269,7 +269,10 @@ def answered(state: State, single: Single, values: Sequence[Value]) -> ResultRow
     described = VisibleCatalog(seen, state.variables, lambda: _views(state, seen))
     sql, relations = rewritten(tree_of(single.text), described, values)
     found = state.session.over(sql, {name: described.relation(full) for name, full in relations.items()})
-    return replace(found, table=_with_lists_of_oids(found.table))
+    # The catalog's lists of whole numbers are OIDs: drivers ask for the type of any other list, by a query that has these.
+    oids, rows = pa.list_(pa.uint32()), found.table
+    fields = [field.with_type(oids) if field.type == pa.list_(pa.int64()) else field for field in rows.schema]
+    return replace(found, table=rows.cast(pa.schema(fields)))
 
 
 def parameter_kinds(single: Single) -> dict[int, Kind]:
@@ -277,13 +280,6 @@ def parameter_kinds(single: Single) -> dict[int, Kind]:
     casts = tree_of(single.text).find_all(exp.Cast)
     numbers = [each.this.name for each in casts if isinstance(each.this, exp.Parameter) and each.to.this == exp.DType.ARRAY]
     return {int(number): OID.listed for number in numbers if number.isdecimal()}
-
-
-def _with_lists_of_oids(rows: pa.Table) -> pa.Table:
-    """The catalog's lists of whole numbers are OIDs: drivers ask for the type of any other list, by a query that has these."""
-    oids = pa.list_(pa.uint32())
-    fields = [field.with_type(oids) if field.type == pa.list_(pa.int64()) else field for field in rows.schema]
-    return rows.cast(pa.schema(fields))
 
 
 def _views(state: State, seen: VisibleObjects) -> tuple[Thing, ...]:

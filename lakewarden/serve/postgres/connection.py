@@ -83,7 +83,10 @@ async def negotiated(reader: StreamReader, writer: StreamWriter, tls: ssl.SSLCon
             return Cancel((packet.int32(), packet.int32()))
         if code == _TLS and not secure:
             await _check_nothing_follows(reader)
-            secure = await _secured(writer, tls)
+            secure = tls is not None
+            writer.write(b"S" if secure else b"N")
+            if tls is not None:
+                await writer.start_tls(tls)
         elif code == _GSS:
             writer.write(b"N")
         elif code in (_TLS, _GSS):
@@ -111,13 +114,6 @@ async def _check_nothing_follows(reader: StreamReader) -> None:
         return
     if sent:
         raise MalformedMessage("something follows a request for TLS before its answer")
-
-
-async def _secured(writer: StreamWriter, tls: ssl.SSLContext | None) -> bool:
-    writer.write(b"N" if tls is None else b"S")
-    if tls is not None:
-        await writer.start_tls(tls)
-    return tls is not None
 
 
 def _given(packet: Fields) -> dict[str, str]:
@@ -231,12 +227,13 @@ class ClientConnection:
             token = await authenticated(self._reader, self._writer, self._service.common.authority, wanted, address)
         state = await run_in_threadpool(self._opened, token, wanted)
         self._greet(state, wanted)
-        self._dialogue = Dialogue(self._writer, state, self._working(token, state))
-        most = self._service.common.lake.warehouse.settings.serve.body_bytes
+        common, settings = self._service.common, self._service.common.lake.warehouse.settings
+        working = Working(common, token, self._id, state, settings.sql.timeout_seconds, self._has_left)
+        self._dialogue = Dialogue(self._writer, state, working)
         try:
             while not self._stopping or self._dialogue.busy:
                 await self._writer.drain()
-                letter, fields = await self._next_message(state, most)
+                letter, fields = await self._next_message(state, settings.serve.body_bytes)
                 if letter == _END:
                     return
                 await self._dialogue.answer(letter, fields)
@@ -260,10 +257,6 @@ class ClientConnection:
             return None
         seconds = self._service.common.lake.warehouse.settings.sql.block_idle_seconds
         return min(seconds, state.variables.idle_seconds or seconds)
-
-    def _working(self, token: AccessToken, state: State) -> Working:
-        common = self._service.common
-        return Working(common, token, self._id, state, common.lake.warehouse.settings.sql.timeout_seconds, self._has_left)
 
     def _has_left(self) -> bool:
         """Whether the client has closed its side, behind whatever it sent before."""

@@ -174,7 +174,7 @@ def _says_read_only(words: Sequence[str]) -> bool:
 
 def _show(state: State, words: Sequence[str]) -> CommandOutcome:
     name = _SPOKEN.get(tuple(word.upper() for word in words), words[0])
-    value = state.search_path if name.lower() == "search_path" else state.variables.read(name)
+    value = (state.session.namespace or "") if name.lower() == "search_path" else state.variables.read(name)
     if name.lower() == "transaction_read_only" and (state.block.read_only or state.variables.read_only):
         value = "on"
     return CommandOutcome("SHOW", ResultRows(pa.table({name.lower(): [value]}), ("VARCHAR",)))
@@ -281,10 +281,6 @@ def _close(state: State, words: Sequence[str]) -> CommandOutcome:
     return CommandOutcome("CLOSE CURSOR")
 
 
-def _unlisten(_state: State, _: Sequence[str]) -> CommandOutcome:
-    return CommandOutcome("UNLISTEN")
-
-
 def _not_served(name: str) -> Control:
     def refuse(state: State, _: Sequence[str]) -> CommandOutcome:
         state.block.check()
@@ -316,6 +312,6 @@ _STATEMENTS: Mapping[str, Control] = {
     "CLOSE": _close,
     "FETCH": _fetch,
     "MOVE": lambda state, words: replace(_move(state, words), rows=None),
-    "UNLISTEN": _unlisten,
+    "UNLISTEN": lambda *_: CommandOutcome("UNLISTEN"),
     **{name: _not_served(name) for name in _NOT_SERVED},
 }

@@ -17,7 +17,7 @@ from lakewarden.serve.postgres.kinds import Kind, kind_of
 from lakewarden.serve.postgres.messages import Fields, MalformedMessage
 from lakewarden.serve.postgres.parameters import examples, given, kind_of_parameter
 from lakewarden.serve.postgres.problems import ProtocolError, as_problem
-from lakewarden.serve.postgres.state import AnswerColumn, CommandOutcome, Portal, PreparedStatement, State
+from lakewarden.serve.postgres.state import AnswerColumn, Portal, PreparedStatement, State
 from lakewarden.serve.postgres.values import encoded, parts
 from lakewarden.serve.postgres.working import Working
 from lakewarden.sql.dialect import Value
@@ -110,12 +110,13 @@ class Dialogue:
 
     def _ready(self) -> None:
         if not self._state.block.open:
-            self._state.close_portals()  # they end with their transaction
+            # they end with their transaction, but for cursors WITH HOLD
+            self._state.portals = {name: portal for name, portal in self._state.portals.items() if portal.held}
         self._writer.write(replies.ready(status_of(self._state.block)))
         self.busy = False
 
     async def _query(self, text: str) -> None:
-        singles = await self._run(lambda: self._checked(text), "Parse")
+        singles = await self._working.run(lambda: self._checked(text), "Parse")
         if not singles:
             self._writer.write(replies.NOTHING_SENT)
         for single in singles:
@@ -135,7 +136,7 @@ class Dialogue:
         name, text = fields.text(), fields.text()
         declared = [fields.int32() for _ in range(fields.count())]
         kinds = [kind_of_parameter(oid) if oid else None for oid in declared]
-        self._state.keep(name, await self._run(lambda: self._prepared(text, kinds), "Parse"))
+        self._state.keep(name, await self._working.run(lambda: self._prepared(text, kinds), "Parse"))
         self._writer.write(replies.PARSED)
 
     def _prepared(self, text: str, declared: Sequence[Kind | None]) -> PreparedStatement:
@@ -182,7 +183,7 @@ class Dialogue:
     async def _columns(self, single: Single | None, values: Sequence[Value]) -> tuple[AnswerColumn, ...] | None:
         if single is None:
             return None
-        return await self._run(lambda: statements.described(self._state, single, values), "Describe")
+        return await self._working.run(lambda: statements.described(self._state, single, values), "Describe")
 
     def _tell_columns(self, columns: Sequence[AnswerColumn] | None, binary: Sequence[bool]) -> None:
         if columns is None:
@@ -204,7 +205,7 @@ class Dialogue:
         single = portal.single
         assert single is not None, "an empty text is not run"
         self._state.check_room()
-        portal.outcome = await self._run(lambda: statements.run(self._state, single, portal.values), "Execute")
+        portal.outcome = await self._working.run(lambda: statements.run(self._state, single, portal.values), "Execute")
         for notice in portal.outcome.notices:
             self._writer.write(replies.notice(notice))
         if portal.outcome.changed is not None and self._state.variables.knows(portal.outcome.changed):
@@ -234,7 +235,8 @@ class Dialogue:
             self._writer.write(replies.SUSPENDED)
             return
         portal.finish()
-        self._writer.write(replies.complete(_tag(outcome, chosen.num_rows)))
+        tag = f"SELECT {chosen.num_rows}" if outcome.tag.startswith("SELECT ") else outcome.tag
+        self._writer.write(replies.complete(tag))
 
     async def _forget(self, fields: Fields) -> None:
         what, name = fields.take(1), fields.text()
@@ -246,10 +248,3 @@ class Dialogue:
 
     async def _flush(self, _: Fields) -> None:
         await self._writer.drain()
-
-    async def _run(self, act: Callable[[], T], what: str) -> T:
-        return await self._working.run(act, what)
-
-
-def _tag(outcome: CommandOutcome, sent: int) -> str:
-    return f"SELECT {sent}" if outcome.tag.startswith("SELECT ") else outcome.tag

@@ -115,10 +115,6 @@ class State:
     def block(self) -> SessionBlock:
         return self.session.block
 
-    @property
-    def search_path(self) -> str:
-        return self.session.namespace or ""
-
     def use(self, names: Sequence[str]) -> None:
         """Takes the first of a search path's namespaces as the one in use.
 
@@ -171,7 +167,3 @@ class State:
             self.prepared.clear()
         else:
             self.prepared.pop(name, None)
-
-    def close_portals(self) -> None:
-        """Those that end with their block."""
-        self.portals = {name: portal for name, portal in self.portals.items() if portal.held}

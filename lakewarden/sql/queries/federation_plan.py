@@ -148,16 +148,13 @@ class _Scan:
             partial.set("limit", exp.Limit(expression=exp.Literal.number(limit + (offset or 0))))
         else:
             partial.set("order", None)
-        return FederatedQueries(partial, (), self._final(order), aggregate=False)
+        return FederatedQueries(partial, (), lambda _types, result: self._final(order, result), aggregate=False)
 
-    def _final(self, order: Sequence[exp.Ordered]) -> Callable[[Sequence[str], Sequence[str]], exp.Select]:
-        def final(_types: Sequence[str], result: Sequence[str]) -> exp.Select:
-            made = exp.select(*(_cast(exp.column(f"c{number}"), kind) for number, kind in enumerate(result)))
-            made = made.from_(exp.to_table(PARTS))
-            _sort(made, order, [exp.column(f"c{len(result) + number}") for number in range(len(order))])
-            return _cut(made, self.select)
-
-        return final
+    def _final(self, order: Sequence[exp.Ordered], result: Sequence[str]) -> exp.Select:
+        made = exp.select(*(_cast(exp.column(f"c{number}"), kind) for number, kind in enumerate(result)))
+        made = made.from_(exp.to_table(PARTS))
+        _sort(made, order, [exp.column(f"c{len(result) + number}") for number in range(len(order))])
+        return _cut(made, self.select)
 
 
 @dataclass

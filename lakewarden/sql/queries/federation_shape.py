@@ -82,14 +82,11 @@ def _inner(select: exp.Select) -> exp.Expr | None:
 def _other_aggregate(select: exp.Select) -> bool:
     for node in aggregates(select):
         call = node.this if isinstance(node, exp.Filter) else node
-        plain = type(call) in _DECOMPOSED and not call.args.get("expressions") and _takes_one(call)
+        one = not call.args.get("expressions") and not isinstance(call.this, (exp.Distinct, exp.Order, exp.HavingMax, exp.Limit))
+        plain = type(call) in _DECOMPOSED and one
         if not plain or any(is_aggregate(inner) for inner in call.walk() if inner is not call):
             return True
     return False
-
-
-def _takes_one(call: exp.Expr) -> bool:
-    return not isinstance(call.this, (exp.Distinct, exp.Order, exp.HavingMax, exp.Limit))
 
 
 def _groups_in_sets(select: exp.Select) -> bool:

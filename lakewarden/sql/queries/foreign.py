@@ -5,7 +5,7 @@ Nobody else names places: what a URI reaches is reached with the credentials of 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
@@ -100,16 +100,13 @@ def _number(argument: exp.Expr) -> int:
 def _columns(query: exp.Expr) -> frozenset[str] | None:
     """The names of columns in the query; None where it may need others: `*`, a row as a value, a join by equal names."""
     stars = (star for star in query.find_all(exp.Star) if not isinstance(star.parent, exp.Count))
-    if next(stars, None) is not None or next(query.find_all(exp.Columns), None) is not None or any(_joins_by_name(query)):
+    by_name = (join.args.get("using") or join.method for join in query.find_all(exp.Join))
+    if next(stars, None) is not None or next(query.find_all(exp.Columns), None) is not None or any(by_name):
         return None
     names = frozenset(column.name.lower() for column in query.find_all(exp.Column))
     aliases = {table.alias_or_name.lower() for table in query.find_all(exp.Table, exp.Subquery)}
     renamed = any(alias.columns for alias in query.find_all(exp.TableAlias))
     return None if renamed or names & aliases else names
-
-
-def _joins_by_name(query: exp.Expr) -> Iterator[bool]:
-    return (bool(join.args.get("using") or join.method) for join in query.find_all(exp.Join))
 
 
 def foreign_rows(found: Mapping[str, ForeignRelation]) -> dict[str, pa.Table]:

@@ -81,12 +81,9 @@ def hide(name: str, tables: Sequence[exp.Table]) -> None:
             qualified = isinstance(projection, exp.Column) and isinstance(projection.this, exp.Star)
             star = projection.this if qualified else projection
             ours = not qualified or projection.table.lower() in names
-            if isinstance(star, exp.Star) and ours and not _leaves_out(star, name):
-                star.set("except_", [*(star.args.get("except_") or ()), exp.to_identifier(name, quoted=True)])
-
-
-def _leaves_out(star: exp.Star, name: str) -> bool:
-    return any(each.name.lower() == name for each in star.args.get("except_") or ())
+            left_out = (star.args.get("except_") or ()) if isinstance(star, exp.Star) else ()
+            if isinstance(star, exp.Star) and ours and not any(each.name.lower() == name for each in left_out):
+                star.set("except_", [*left_out, exp.to_identifier(name, quoted=True)])
 
 
 def _bounds(place: exp.Table, schema: TableSchema) -> Iterator[Bound]:
@@ -115,7 +112,8 @@ def _bound(part: exp.Expr, alias: str, alone: bool, schema: TableSchema) -> Boun
 
     match part:
         case exp.Between() if not part.args.get("symmetric"):
-            return _within(column.name, value(part.args["low"]), value(part.args["high"]))
+            first, last = value(part.args["low"]), value(part.args["high"])
+            return None if first is None or last is None else Bound(column.name, first, last)
         case exp.In() if part.expressions and (values := [value(each) for each in part.expressions]):
             # One value without a bound, and any row may be equal to that one.
             known = sorted((each for each in values if each is not None), key=_order)
@@ -126,10 +124,6 @@ def _bound(part: exp.Expr, alias: str, alone: bool, schema: TableSchema) -> Boun
             # A strict comparison bounds as an inclusive one does: bounds choose files, and the query compares the rows again.
             low, high = kind in (exp.EQ, exp.GT, exp.GTE), kind in (exp.EQ, exp.LT, exp.LTE)
             return None if end is None else Bound(column.name, end if low else None, end if high else None)
-
-
-def _within(column: str, low: Value | None, high: Value | None) -> Bound | None:
-    return None if low is None or high is None else Bound(column, low, high)
 
 
 def _order(value: Value) -> Any:

@@ -44,10 +44,6 @@ def _jobs(context: Context) -> Iterator[Row]:
         yield asdict(job) | {"parameters": json.dumps(job.parameters), "max_retries": most}
 
 
-def _audit_log(context: Context) -> Iterator[Row]:
-    return (asdict(entry) for entry in context.door.audit.newest())
-
-
 def _manifest(context: Context) -> Iterator[Row]:
     """The manifest.json of every scope that has one, and whether rows are pending. The first flush creates a scope's manifest.
     Whether a scope on a storage that is away has one is not known."""
@@ -189,7 +185,9 @@ _AUDIT = texts("actor_user_id", "action", "target", "details", "subject_user_id"
 
 ACTIVITY: dict[str, SystemListing] = {
     "jobs": SystemListing(_JOB | {"retry_count": WHOLE, "max_retries": WHOLE} | _MOMENTS, _jobs),
-    "audit_log": SystemListing(texts("audit_id") | {"timestamp": MOMENT} | _AUDIT, _audit_log),
+    "audit_log": SystemListing(
+        texts("audit_id") | {"timestamp": MOMENT} | _AUDIT, lambda context: map(asdict, context.door.audit.newest())
+    ),
     "manifest": SystemListing(
         texts("cache_key", "namespace_id", "table_name", "scope", "sync_state", "manifest_json"), _manifest
     ),
@@ -205,12 +203,6 @@ ACTIVITY: dict[str, SystemListing] = {
 RELATIONS: dict[str, SystemListing] = LISTINGS | ACTIVITY
 
 
-def system_relation(context: Context, name: str) -> pa.Table:
-    """The rows of `system.<name>`, for a session that may read them; raises as `relation_named`."""
-    found = relation_named(name)
-    return listing(found.columns, list(found.rows(context))).table
-
-
 def relation_named(name: str) -> SystemListing:
     """Raises NotFound: the relation does not exist."""
     found = RELATIONS.get(name.lower())
@@ -221,7 +213,8 @@ def relation_named(name: str) -> SystemListing:
 
 def relation(context: Context, name: TableName, pushdown: Pushdown, read: pa.Table | None) -> pa.Table:
     if name.namespace == SYSTEM:
-        return system_relation(context, name.name)
+        found = relation_named(name.name)
+        return listing(found.columns, list(found.rows(context))).table
     if (held := context.temporary_table(name)) is not None:
         return for_duck(held.rows.select(pushdown.columns), held.table.schema)
     table = find_table(context.catalog, name)

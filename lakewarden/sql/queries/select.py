@@ -139,7 +139,8 @@ def run(
         answer, found = (answer_of(context, prepared.pushdowns), None) if read or extra else _apart_or_not(context, prepared)
         if found is None:
             found = context.engine.run(prepared.sql, relations(context, prepared, read or {}) | dict(extra), context.limits)
-    one_users = {relation.table for relation in prepared.pushdowns if _keeps_users_apart(context, relation.table)}
+    named = {relation.table: context.readable.get(relation.table) for relation in prepared.pushdowns}
+    one_users = [name for name, table in named.items() if isinstance(table, Table) and context.owner(table) is not None]
     rows = ResultRows(found.table.rename_columns(names_apart(found.columns)), found.types, tuple(sorted(map(str, one_users))))
     return rows if answer is None else answer.shown(rows)
 
@@ -189,11 +190,6 @@ def _apart_or_not(context: Context, prepared: PreparedQuery) -> tuple[AnswerPlan
         context.check()  # its parts run apart, and no run sees the whole text
     ((relation, pushdown),) = prepared.pushdowns.items()
     return FederatedQuery(context, parted[0], str(relation), prepared.tree, prepared.sql, pushdown).attempt()
-
-
-def _keeps_users_apart(context: Context, name: TableName) -> bool:
-    table = context.readable.get(name)
-    return isinstance(table, Table) and context.owner(table) is not None
 
 
 def explain(context: Context, query: exp.Query) -> ResultRows:

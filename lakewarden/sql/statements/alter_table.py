@@ -31,7 +31,7 @@ from lakewarden.sql.context import Context
 from lakewarden.sql.reader import StatementReader
 from lakewarden.sql.ref import Pairs, Ref
 from lakewarden.sql.results import ResultRows, StatementDone
-from lakewarden.sql.rights import TableRight, operation_right
+from lakewarden.sql.rights import operation_right, table_right
 from lakewarden.sql.statement import AuditEntrySpec, Grammar, OnTable, Statement, StatementSpec, UnsupportedStatement, registered
 from lakewarden.sql.statements.clauses import (
     as_declared,
@@ -121,13 +121,17 @@ def _read_change(read: StatementReader) -> TableChange:
         case "SET TBLPROPERTIES":
             return SetProperties(read.pairs())
         case _:
-            return SetProperties((("ACCESS_LEVEL", _level(read)),))
+            level = read.name("an access level").upper()
+            if level not in _SHORTHAND_LEVELS:
+                levels = ", ".join(_SHORTHAND_LEVELS)
+                raise InvalidArgument(f"SET ACCESS LEVEL takes {levels}, not {level}; DBA is set by TBLPROPERTIES")
+            return SetProperties((("ACCESS_LEVEL", level),))
 
 
 def _add(read: StatementReader) -> TableChange:
     """Reads one column, or several: in brackets, or apart by commas, each with or without ADD COLUMN."""
-    if not read.word("COLUMN") and _before_bracket(read):
-        read.word("COLUMNS")
+    if not read.word("COLUMN") and read._next and read._next.token_type is TokenType.L_PAREN:
+        read.word("COLUMNS")  # without a bracket behind it, it is a column's name
     if read._match(TokenType.L_PAREN, advance=False):
         return AddColumns(tuple(read.listed(lambda: _added(read))))
     added = [_added(read)]
@@ -138,11 +142,6 @@ def _add(read: StatementReader) -> TableChange:
             raise InvalidArgument("ALTER TABLE: a statement makes one change, or adds several columns")
         added.append(_added(read))
     return added[0] if len(added) == 1 else AddColumns(tuple(added))
-
-
-def _before_bracket(read: StatementReader) -> bool:
-    """Whether the next word is COLUMNS before a bracket, and so no column's name."""
-    return bool(read._next) and read._next.token_type is TokenType.L_PAREN
 
 
 def _added(read: StatementReader) -> AddColumn:
@@ -183,13 +182,6 @@ def _refuse(read: StatementReader, *words: str) -> None:
     for word in words:
         if read.word(word):
             raise InvalidArgument(f"ALTER TABLE takes no {word}")
-
-
-def _level(read: StatementReader) -> str:
-    level = read.name("an access level").upper()
-    if level not in _SHORTHAND_LEVELS:
-        raise InvalidArgument(f"SET ACCESS LEVEL takes {', '.join(_SHORTHAND_LEVELS)}, not {level}; DBA is set by TBLPROPERTIES")
-    return level
 
 
 def read_drop_table(read: StatementReader, prefix: str | None) -> Statement:
@@ -258,7 +250,7 @@ ROWS = registered(
         " MODIFY COLUMN c type [NOT NULL], ALTER COLUMN c SET or DROP NOT NULL or DEFAULT,"
         " SET TBLPROPERTIES (…) or SET ACCESS LEVEL …",
         "changes a table's columns or options",
-        TableRight("alter"),
+        table_right("alter"),
         alter_table,
         audited=AuditEntrySpec("ALTER_TABLE", "table", "table"),
     ),

@@ -19,7 +19,7 @@ from lakewarden.sql.reader import StatementReader
 from lakewarden.sql.ref import Ref
 from lakewarden.sql.relations import SEQ
 from lakewarden.sql.results import AffectedRows
-from lakewarden.sql.rights import Requirement, TableRight
+from lakewarden.sql.rights import Requirement, table_right
 from lakewarden.sql.statement import Grammar, Statement, StatementSpec, computed, registered
 from lakewarden.sql.statements.clauses import alias_of, assignments_of, only, ref_of, returning_of, where_of
 from lakewarden.sql.writing.direct import delete_directly, update_directly
@@ -171,11 +171,11 @@ ROWS = registered(
     StatementSpec(
         "UPDATE t SET … WHERE … [RETURNING …]",
         "changes rows",
-        TableRight("write"),
+        table_right("write"),
         update,
         requires=Requirement("updates", "UPDATE"),
     ),
-    StatementSpec("DELETE FROM t WHERE … [RETURNING …]", "removes rows", TableRight("write"), delete),
+    StatementSpec("DELETE FROM t WHERE … [RETURNING …]", "removes rows", table_right("write"), delete),
 )
 
 GRAMMARS: Mapping[str, Grammar] = {"UPDATE": read_update, "DELETE": read_delete}

@@ -19,7 +19,7 @@ from lakewarden.sql.queries import select
 from lakewarden.sql.queries.select import SpooledRows
 from lakewarden.sql.ref import Pairs, Ref
 from lakewarden.sql.results import StatementDone
-from lakewarden.sql.rights import CreationRight
+from lakewarden.sql.rights import creation_right
 from lakewarden.sql.statement import AuditEntrySpec, StatementSpec, TableCreation, registered
 from lakewarden.sql.statements.clauses import as_declared, options_of
 from lakewarden.sql.writing.copying import Copying, copying_of
@@ -176,7 +176,7 @@ ROWS = registered(
     StatementSpec(
         "CREATE [USER or SHARED] TABLE [IF NOT EXISTS] t [PRIMARY KEY (…)] [PARTITION BY (…)] [WITH (…)] AS SELECT …",
         "creates a table with the columns and rows of a query",
-        CreationRight(fills=True),
+        creation_right(fills=True),
         create_table_as,
         audited=AuditEntrySpec("CREATE_TABLE", "table", "table"),
     ),

@@ -21,7 +21,7 @@ from lakewarden.sql.context import Context
 from lakewarden.sql.reader import StatementReader
 from lakewarden.sql.ref import Pairs
 from lakewarden.sql.results import StatementDone
-from lakewarden.sql.rights import CreationRight
+from lakewarden.sql.rights import creation_right
 from lakewarden.sql.statement import AuditEntrySpec, Grammar, Statement, StatementSpec, TableCreation, registered
 from lakewarden.sql.statements.clauses import as_declared, if_not_exists, options_of, read_column, table_words
 from lakewarden.sql.statements.create_as import CreateTableAs
@@ -70,7 +70,8 @@ def read_create_table(read: StatementReader, prefix: str | None) -> Statement:
     options = read.pairs() if read.word("WITH") else ()
     kind, key = _declared_type(prefix, options), tuple(made.key)
     if not read.word("AS"):
-        dynamic = _dynamic(prefix, options)
+        said = prefix is not None or any(key.upper() == "TYPE" for key, _ in options)
+        dynamic = prefix == DYNAMIC if said else None
         return CreateTable(table, kind, tuple(made.columns), key, options, missing, partition_by, dynamic)
     if prefix == DYNAMIC:
         raise Unsupported(f"CREATE DYNAMIC TABLE {table} … AS: create the table with its columns, then INSERT INTO it")
@@ -88,12 +89,6 @@ def _declared_type(prefix: str | None, options: Pairs) -> str:
     if prefix == DYNAMIC:
         return "SHARED"
     return prefix or next((value for key, value in options if key.upper() == "TYPE"), "SHARED")
-
-
-def _dynamic(prefix: str | None, options: Pairs) -> bool | None:
-    """Whether it is a dynamic table; None where the statement leaves it to the session."""
-    said = prefix is not None or any(key.upper() == "TYPE" for key, _ in options)
-    return prefix == DYNAMIC if said else None
 
 
 @dataclass
@@ -169,7 +164,7 @@ ROWS = registered(
         "CREATE [USER, SHARED, STREAM or DYNAMIC] TABLE [IF NOT EXISTS] t (c type [NOT NULL] [DEFAULT e] [PRIMARY KEY], …,"
         " [PRIMARY KEY (…)]) [PARTITION BY (c, …)] [WITH (KEY = value, …)]",
         "creates a table",
-        CreationRight(),
+        creation_right(),
         create_table,
         audited=AuditEntrySpec("CREATE_TABLE", "table", "table"),
     ),

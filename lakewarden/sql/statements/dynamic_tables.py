@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -16,7 +16,6 @@ from lakewarden.catalog.dynamic_options import DynamicOptions
 from lakewarden.catalog.model import Table
 from lakewarden.catalog.operations import Operation
 from lakewarden.delta.commit_log.actions import CHANGE_DATA_FEED
-from lakewarden.delta.parquet.files import DataFile
 from lakewarden.delta.partitions import Partition, directory
 from lakewarden.delta.scope import open_scope
 from lakewarden.errors import Conflict, NotFound, Unsupported
@@ -26,7 +25,7 @@ from lakewarden.sql.context import Context
 from lakewarden.sql.reader import StatementReader
 from lakewarden.sql.ref import PartitionSpec
 from lakewarden.sql.results import AffectedRows, ResultRows, StatementDone, listing
-from lakewarden.sql.rights import READS, TableRight, operation_right
+from lakewarden.sql.rights import READS, operation_right, table_right
 from lakewarden.sql.statement import (
     AuditEntrySpec,
     C,
@@ -120,7 +119,8 @@ def describe_extended(context: Context, statement: DescribeExtended) -> ResultRo
             raise NotFound(f"{table.name} has no partition ({_text_of(partition)})")
         place = f"{place}/{directory(partition)}".rstrip("/")
         columns, row = {"partition": TEXT, "file.path": TEXT}, {"partition": _text_of(partition)}
-    row |= {"file.path": place, "last-modified": _modified(files), "num-files": len(files)}
+    modified = from_millis(max(file.modified_ms for file in files)) if files else None
+    row |= {"file.path": place, "last-modified": modified, "num-files": len(files)}
     return listing(columns | {"last-modified": MOMENT, "num-files": WHOLE}, [row])
 
 
@@ -178,20 +178,12 @@ def _described(context: Context, table: Table, options: DynamicOptions) -> tuple
         row[f"log.kafka.{key}"] = options.kafka.get(key)
     if options.watermark is not None and table.schema.column(options.watermark) is not None:
         columns["watermark"] = MOMENT
-        row["watermark"] = _watermark(context, table, options.watermark)
+        rows = open_table(context.warehouse, table).reader.scan(ReadSelection((options.watermark,)), None)
+        row["watermark"] = pc.max(rows.column(options.watermark)).as_py()
     if table.options.change_data_feed is not None:
         columns[CHANGE_DATA_FEED] = FLAG
         row[CHANGE_DATA_FEED] = table.options.change_data_feed
     return columns | {"file.format": TEXT, "bucket": WHOLE, "change-tracking": FLAG}, row
-
-
-def _watermark(context: Context, table: Table, column: str) -> object:
-    rows = open_table(context.warehouse, table).reader.scan(ReadSelection((column,)), None)
-    return pc.max(rows.column(column)).as_py()
-
-
-def _modified(files: Sequence[DataFile]) -> object:
-    return from_millis(max(file.modified_ms for file in files)) if files else None
 
 
 def _text_of(partition: Partition) -> str:
@@ -202,7 +194,7 @@ ROWS = registered(
     StatementSpec(
         "DESCRIBE TABLE EXTENDED t [PARTITION (c = value, …)]",
         "shows the options and files of a dynamic table, or of one of its partitions",
-        TableRight("read"),
+        table_right("read"),
         describe_extended,
     ),
     StatementSpec(
@@ -214,7 +206,7 @@ ROWS = registered(
     StatementSpec(
         "ALTER TABLE t DROP [IF EXISTS] PARTITION (c = value, …)",
         "removes the rows of a dynamic table's partitions with these values",
-        TableRight("write"),
+        table_right("write"),
         drop_partition,
         audited=AuditEntrySpec("DROP_PARTITION", "table", "table"),
     ),

@@ -20,7 +20,7 @@ from lakewarden.sql.queries.look_up_texts import insert_in
 from lakewarden.sql.reader import StatementReader
 from lakewarden.sql.ref import PartitionSpec, Ref
 from lakewarden.sql.results import AffectedRows
-from lakewarden.sql.rights import Requirement, TableRight
+from lakewarden.sql.rights import Requirement, table_right
 from lakewarden.sql.statement import AuditEntrySpec, Grammar, Statement, StatementSpec, computed, registered
 from lakewarden.sql.statements.clauses import alias_of, assignments_of, named_of, only, ref_of, returning_of
 from lakewarden.sql.writing.conflicts import OnConflict, insert_on_conflict
@@ -120,7 +120,8 @@ def read_insert(read: StatementReader) -> Statement:
     """Reads what follows INSERT."""
     found = read._parse_insert()
     only(read, found, _INSERT_PARTS, "INSERT")
-    target, columns = _read_target(found.this)
+    target, listed = (found.this.this, found.this.expressions) if isinstance(found.this, exp.Schema) else (found.this, ())
+    columns = tuple(column.name for column in listed)
     partition = _read_partition(read, target)
     if partition and not found.args.get("overwrite"):
         raise Unsupported("INSERT … PARTITION is not supported: the rows themselves have the values of the partition columns")
@@ -176,13 +177,6 @@ def _read_files(read: StatementReader, values: exp.Values) -> Iterator[FileValue
                     raise read.misread("expected FILE('name'), with the name of an attached file")
                 cell.replace(exp.null())
                 yield FileValue(number, place, name.name)
-
-
-def _read_target(found: exp.Expr) -> tuple[exp.Expr, tuple[str, ...]]:
-    """The table, and the columns after it."""
-    if isinstance(found, exp.Schema):
-        return found.this, tuple(column.name for column in found.expressions)
-    return found, ()
 
 
 def _read_rows(read: StatementReader, source: exp.Expr) -> exp.Query:
@@ -336,21 +330,21 @@ ROWS = registered(
     StatementSpec(
         "INSERT INTO t [(…)] VALUES … or SELECT … [ON CONFLICT [(…)] DO NOTHING or DO UPDATE SET … [WHERE …]] [RETURNING …]",
         "adds rows",
-        TableRight("write"),
+        table_right("write"),
         insert,
         requires=Requirement("updates", "ON CONFLICT", lambda one: one.conflict is not None),
     ),
     StatementSpec(
         "INSERT OVERWRITE [TABLE] t [PARTITION (c = value, …)] [(…)] VALUES … or SELECT …",
         "replaces all rows; of a USER table those of the session's user, of a dynamic table the partitions of its rows",
-        TableRight("write"),
+        table_right("write"),
         overwrite,
         requires=Requirement("updates", "INSERT OVERWRITE"),
     ),
     StatementSpec(
         "TRUNCATE [TABLE] t",
         "removes all rows; of a USER table those of the session's user",
-        TableRight("write"),
+        table_right("write"),
         truncate,
         requires=Requirement("updates", "TRUNCATE"),
         audited=AuditEntrySpec("TRUNCATE_TABLE", "table", "table"),

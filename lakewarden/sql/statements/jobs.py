@@ -22,7 +22,7 @@ from lakewarden.sql.context import Context
 from lakewarden.sql.reader import StatementReader
 from lakewarden.sql.ref import Pairs, Ref
 from lakewarden.sql.results import ResultRows, StartedJobs, StatementDone
-from lakewarden.sql.rights import Ask, InWarehouse, Made, OwnRight, act_of, ask_on, cold, operation_right
+from lakewarden.sql.rights import Ask, Made, Right, act_of, ask_on, cold, in_warehouse, operation_right
 from lakewarden.sql.statement import (
     AuditEntrySpec,
     Forbidden,
@@ -284,7 +284,7 @@ def _asks(context: Context, statement: StorageJob, made: Made) -> Iterator[Ask]:
         yield Ask(act, TableOf(TableName(statement.namespace or context.namespace or "", ""), "USER"))
 
 
-_JOBS = OwnRight(_asks, "`flush` or `compact`")
+_JOBS = Right(_asks, "`flush` or `compact`")
 
 ROWS = registered(
     StatementSpec(
@@ -302,18 +302,18 @@ ROWS = registered(
         requires=cold("moves between storages"),
         audited=AuditEntrySpec("MOVE_TABLE", "table", "table"),
     ),
-    StatementSpec("KILL JOB 'id'", "ends a job", InWarehouse("kill jobs"), kill_job, audited=AuditEntrySpec("KILL_JOB", "job")),
+    StatementSpec("KILL JOB 'id'", "ends a job", in_warehouse("kill jobs"), kill_job, audited=AuditEntrySpec("KILL_JOB", "job")),
     StatementSpec(
         "KILL LIVE QUERY 'id'",
         "ends a subscription",
-        InWarehouse("kill jobs"),
+        in_warehouse("kill jobs"),
         kill_live_query,
         audited=AuditEntrySpec("KILL_LIVE_QUERY", "live"),
     ),
     StatementSpec(
         "EXPORT USER DATA",
         "exports all that the session's user has, as a job",
-        InWarehouse("export their own data"),
+        in_warehouse("export their own data"),
         export_user_data,
     ),
 )

@@ -16,7 +16,7 @@ from lakewarden.sql.reader import StatementReader
 from lakewarden.sql.ref import Ref
 from lakewarden.sql.relations import ShortNames
 from lakewarden.sql.results import AffectedRows
-from lakewarden.sql.rights import Requirement, TableRight
+from lakewarden.sql.rights import Requirement, table_right
 from lakewarden.sql.statement import Grammar, Statement, StatementSpec, computed, registered
 from lakewarden.sql.statements.clauses import assignments_of, only, ref_of
 from lakewarden.sql.writing.merge_branches import SOURCE, Branches, MergeClauses, When, bounds_of, key_pairs
@@ -180,7 +180,7 @@ ROWS = registered(
         " [WHEN MATCHED [AND …] THEN UPDATE SET … or *, DELETE or DO NOTHING]"
         " [WHEN NOT MATCHED [AND …] THEN INSERT (…) VALUES (…) or *, or DO NOTHING]",
         "changes, removes and adds rows by those of a source",
-        TableRight("write"),
+        table_right("write"),
         merge,
         requires=Requirement("updates", "MERGE"),
     ),

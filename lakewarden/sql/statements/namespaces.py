@@ -18,7 +18,7 @@ from lakewarden.sql.reader import StatementReader
 from lakewarden.sql.ref import Ref
 from lakewarden.sql.relations import read_by_view
 from lakewarden.sql.results import ResultRows, StatementDone, listing
-from lakewarden.sql.rights import InWarehouse
+from lakewarden.sql.rights import in_warehouse
 from lakewarden.sql.statement import (
     AuditEntrySpec,
     C,
@@ -201,51 +201,51 @@ ROWS = registered(
     StatementSpec(
         "CREATE NAMESPACE [IF NOT EXISTS] n",
         "creates a namespace",
-        InWarehouse("manage namespaces"),
+        in_warehouse("manage namespaces"),
         create_namespace,
         audited=AuditEntrySpec("CREATE_NAMESPACE", "namespace", "name"),
     ),
     StatementSpec(
         "ALTER NAMESPACE n SET DESCRIPTION '…'",
         "describes a namespace",
-        InWarehouse("manage namespaces"),
+        in_warehouse("manage namespaces"),
         alter_namespace,
         audited=AuditEntrySpec("ALTER_NAMESPACE", "namespace", "name"),
     ),
     StatementSpec(
         "DROP NAMESPACE [IF EXISTS] n [CASCADE]",
         "removes a namespace; with CASCADE its tables too",
-        InWarehouse("manage namespaces"),
+        in_warehouse("manage namespaces"),
         drop_namespace,
         audited=AuditEntrySpec("DROP_NAMESPACE", "namespace", "name"),
     ),
-    StatementSpec("USE n", "chooses the session's namespace", InWarehouse("look at what exists"), use_namespace),
+    StatementSpec("USE n", "chooses the session's namespace", in_warehouse("look at what exists"), use_namespace),
     StatementSpec(
         "ENABLE ENGINE n [SETTINGS '{…}']",
         "enables the engine of a namespace",
-        InWarehouse("manage namespaces"),
+        in_warehouse("manage namespaces"),
         enable_engine,
         audited=AuditEntrySpec("ENABLE_ENGINE", "namespace", "name"),
     ),
     StatementSpec(
         "DISABLE ENGINE n",
         "disables the engine of a namespace: its tables take no reads, writes and jobs; nothing is deleted",
-        InWarehouse("manage namespaces"),
+        in_warehouse("manage namespaces"),
         disable_engine,
         audited=AuditEntrySpec("DISABLE_ENGINE", "namespace", "name"),
     ),
-    StatementSpec("SHOW ENGINES", "lists the engines of namespaces", InWarehouse("manage namespaces"), show_engines),
+    StatementSpec("SHOW ENGINES", "lists the engines of namespaces", in_warehouse("manage namespaces"), show_engines),
     StatementSpec(
         "CREATE [OR REPLACE] VIEW [IF NOT EXISTS] v AS SELECT …",
         "keeps a query under a name",
-        InWarehouse("create views"),
+        in_warehouse("create views"),
         create_view,
         audited=AuditEntrySpec("CREATE_VIEW", "view", "view"),
     ),
     StatementSpec(
         "DROP VIEW [IF EXISTS] v",
         "removes a view",
-        InWarehouse("create views"),
+        in_warehouse("create views"),
         drop_view,
         audited=AuditEntrySpec("DROP_VIEW", "view", "view"),
     ),

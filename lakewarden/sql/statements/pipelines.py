@@ -19,7 +19,7 @@ from lakewarden.sql.context import Context
 from lakewarden.sql.reader import StatementReader
 from lakewarden.sql.ref import Pairs, Ref
 from lakewarden.sql.results import ResultRows, Row, StatementDone, listing
-from lakewarden.sql.rights import Ask, CreationRight, InWarehouse, Made, OwnRight
+from lakewarden.sql.rights import Ask, Made, Right, creation_right, in_warehouse
 from lakewarden.sql.statement import AuditEntrySpec, Grammar, ListStatement, Statement, StatementSpec, TableCreation, registered
 from lakewarden.sql.statements.clauses import if_exists, options_of
 from lakewarden.sql.system_listings import FLAG, MOMENT, WHOLE, name_row, texts
@@ -195,13 +195,13 @@ def _asks_of_pipeline(context: Context, statement: AlterRule | DropPipeline, _: 
     yield Ask("alter" if isinstance(statement, AlterRule) else "drop", TableOf(name, "SHARED"))
 
 
-_OF_A_PIPELINE = OwnRight(_asks_of_pipeline, "`alter` or `drop` its table")
+_OF_A_PIPELINE = Right(_asks_of_pipeline, "`alter` or `drop` its table")
 
 ROWS = registered(
     StatementSpec(
         "CREATE SHARED TABLE [IF NOT EXISTS] t FROM TEMPLATE name [PRIMARY KEY (…)] [PARTITION BY (…)] [WITH (KEY = value, …)]",
         "creates a table that uploaded objects fill, and give its schema",
-        CreationRight(),
+        creation_right(),
         create_from_template,
         audited=AuditEntrySpec("CREATE_TABLE", "table", "table"),
         begins="CREATE TABLE",
@@ -224,13 +224,13 @@ ROWS = registered(
     StatementSpec(
         "SHOW RULES [IN n]",
         "lists the rules of pipelines",
-        InWarehouse("look at what exists"),
+        in_warehouse("look at what exists"),
         show_rules,
     ),
     StatementSpec(
         "SHOW PIPELINES [IN n]",
         "lists pipelines, with the place where objects are uploaded",
-        InWarehouse("look at what exists"),
+        in_warehouse("look at what exists"),
         show_pipelines,
     ),
 )

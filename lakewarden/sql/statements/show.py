@@ -24,7 +24,7 @@ from lakewarden.sql.queries.scan import relation_named
 from lakewarden.sql.reader import StatementReader
 from lakewarden.sql.relations import SYSTEM
 from lakewarden.sql.results import ResultRows, Row, listing
-from lakewarden.sql.rights import Ask, InWarehouse, Made, OwnRight, TableRight, ask_on, cold
+from lakewarden.sql.rights import Ask, Made, Right, ask_on, cold, in_warehouse, table_right
 from lakewarden.sql.statement import Grammar, ListStatement, OnTable, Statement, StatementSpec, registered
 from lakewarden.sql.statements.clauses import in_namespace, partition_spec
 from lakewarden.sql.statements.dynamic_tables import DescribeExtended
@@ -275,20 +275,20 @@ def _asks(context: Context, statement: Describe, made: Made) -> Iterator[Ask]:
         yield ask_on(context, statement.table, "read", made)
 
 
-_DESCRIBES = OwnRight(_asks, "`look at what exists`")
+_DESCRIBES = Right(_asks, "`look at what exists`")
 
 ROWS = registered(
     StatementSpec(
         "SHOW NAMESPACES, STORAGES, MANIFEST or EXPORT",
         "lists what exists",
-        InWarehouse("look at what exists"),
+        in_warehouse("look at what exists"),
         show,
     ),
-    StatementSpec("SHOW TABLES [IN n]", "lists tables and views", InWarehouse("look at what exists"), show_tables),
+    StatementSpec("SHOW TABLES [IN n]", "lists tables and views", in_warehouse("look at what exists"), show_tables),
     StatementSpec(
         "SHOW STATS FOR TABLE t",
         "counts the rows and files of the session's scope",
-        TableRight("read"),
+        table_right("read"),
         show_stats,
     ),
     StatementSpec(
@@ -300,7 +300,7 @@ ROWS = registered(
     StatementSpec(
         "DESCRIBE HISTORY t [LIMIT n]",
         "lists the commits of the session's scope, newest first",
-        TableRight("read"),
+        table_right("read"),
         history,
         requires=cold("DESCRIBE HISTORY"),
     ),

@@ -23,7 +23,7 @@ from lakewarden.sql.context import Context
 from lakewarden.sql.reader import StatementReader
 from lakewarden.sql.ref import Pairs
 from lakewarden.sql.results import ResultRows, Row, StatementDone, listing
-from lakewarden.sql.rights import InWarehouse
+from lakewarden.sql.rights import in_warehouse
 from lakewarden.sql.statement import AuditEntrySpec, Grammar, ListStatement, Statement, StatementSpec, registered
 from lakewarden.sql.statements.clauses import if_exists, options_of
 from lakewarden.sql.system_listings import FLAG, MOMENT, TEXT, WHOLE, texts
@@ -197,33 +197,33 @@ ROWS = registered(
     StatementSpec(
         "ALTER WAREHOUSE SET (KEY = value, …)",
         "changes settings by which all processes go; the value DEFAULT sets one back",
-        InWarehouse("manage settings"),
+        in_warehouse("manage settings"),
         alter_warehouse,
     ),
-    StatementSpec("SHOW SETTINGS", "lists these settings", InWarehouse("manage settings"), show_settings),
+    StatementSpec("SHOW SETTINGS", "lists these settings", in_warehouse("manage settings"), show_settings),
     StatementSpec(
         "CREATE STORAGE s TYPE … [PATH '…'] [BUCKET '…'] [REGION '…'] [CREDENTIALS 'env:PREFIX']"
         ' [CONFIG \'{"endpoint": "…", "path_style": true}\'] […]',
         "tries a place and makes it a storage",
-        InWarehouse("manage storages"),
+        in_warehouse("manage storages"),
         create_storage,
         audited=AuditEntrySpec("CREATE_STORAGE", "storage"),
     ),
     StatementSpec(
         "ALTER STORAGE s SET … '…'",
         "changes a storage",
-        InWarehouse("manage storages"),
+        in_warehouse("manage storages"),
         alter_storage,
         audited=AuditEntrySpec("ALTER_STORAGE", "storage"),
     ),
     StatementSpec(
         "DROP STORAGE [IF EXISTS] s",
         "removes a storage that no table uses",
-        InWarehouse("manage storages"),
+        in_warehouse("manage storages"),
         drop_storage,
         audited=AuditEntrySpec("DROP_STORAGE", "storage"),
     ),
-    StatementSpec("STORAGE CHECK s [EXTENDED]", "tries a storage", InWarehouse("check storages"), check_storage),
+    StatementSpec("STORAGE CHECK s [EXTENDED]", "tries a storage", in_warehouse("check storages"), check_storage),
 )
 
 GRAMMARS: Mapping[str, Grammar] = {

@@ -9,7 +9,6 @@ from typing import ClassVar
 import pyarrow as pa
 from sqlglot import exp
 
-from lakewarden.base.clock import Pause, wait
 from lakewarden.base.scope import TableName
 from lakewarden.catalog.access import require
 from lakewarden.catalog.model import Table
@@ -25,7 +24,7 @@ from lakewarden.sql.results import Events
 from lakewarden.sql.rights import READS
 from lakewarden.sql.statement import Effect, ExecuteAs, Grammar, Statement, StatementSpec, registered
 from lakewarden.sql.statements.query import Query
-from lakewarden.tables.changes.follower import FollowBounds, Follower, FollowRequest
+from lakewarden.tables.changes.follower import FollowBounds, Follower, FollowRequest, Manner
 from lakewarden.tables.changes.log_reader import Row
 from lakewarden.tables.changes.subscription import Subscription
 
@@ -101,23 +100,6 @@ _PLACE = "_lakewarden_place"
 """The column that carries a row's `_seq`."""
 
 
-@dataclass(frozen=True)
-class Manner:
-    """How a subscription is followed. OPTIONS take precedence, but for `from_seq`: who gives it has come further than the text.
-
-    Times in seconds.
-    """
-
-    from_seq: int | None = None
-    last_rows: int | None = None
-    batch_size: int = 10_000
-    interval: float = 0.5
-    timeout: float | None = None
-    pause: Pause = wait
-    poll_bytes: int | None = None
-    """About how many bytes of the log a poll takes at most; the next one goes on there. None for all."""
-
-
 def subscription_in(statements: Sequence[Statement]) -> Statement:
     """The SUBSCRIBE of a text, also where it is a SELECT alone.
 
@@ -148,26 +130,13 @@ def open_subscription(bound: BoundStatement, manner: Manner) -> Subscription:
 def _opened(context: Context, statement: Subscribe, manner: Manner) -> Subscription:
     manner = _checked(_with_options(manner, statement.options))
     table = _table(context, statement.query)
-    request = FollowRequest(
-        table.name,
-        context.owner(table),
-        text_of(statement.query),
-        manner.from_seq,
-        manner.last_rows,
-        manner.batch_size,
-        manner.poll_bytes,
-        _bounds(context),
-    )
+    settings = context.warehouse.settings.sql
+    trusted = context.services.trusts(context.principal)
+    bounds = None if trusted else FollowBounds(settings.subscription_rows, settings.result_bytes)
+    request = FollowRequest(table.name, context.owner(table), text_of(statement.query), manner, bounds)
     matches = _Matches(context, table.name, statement.query)
     follower = Follower(context.warehouse, context.services.feeds(), request, matches)
-    return Subscription(follower, follower.begin(), manner.interval, manner.timeout, manner.pause)
-
-
-def _bounds(context: Context) -> FollowBounds | None:
-    if context.services.trusts(context.principal):
-        return None
-    settings = context.warehouse.settings.sql
-    return FollowBounds(settings.subscription_rows, settings.result_bytes)
+    return Subscription(follower, follower.begin(), manner)
 
 
 def peek(context: Context, statement: Subscribe) -> Events:

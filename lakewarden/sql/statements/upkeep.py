@@ -21,7 +21,7 @@ from lakewarden.sql.context import Context
 from lakewarden.sql.reader import StatementReader
 from lakewarden.sql.ref import Pairs
 from lakewarden.sql.results import ResultRows, Row, StatementDone, listing
-from lakewarden.sql.rights import Ask, Made, OwnRight, ScopesRight, cold
+from lakewarden.sql.rights import Ask, Made, Right, cold, scopes_right
 from lakewarden.sql.statement import AuditEntrySpec, Grammar, OnScopes, Statement, StatementSpec, UnsupportedStatement, registered
 from lakewarden.sql.statements.clauses import as_declared, more_options, options_of
 from lakewarden.sql.system_listings import WHOLE, texts
@@ -224,28 +224,28 @@ def asks_of_request(context: Context, request: Request) -> Iterator[Ask]:
         yield Ask("write" if own and spec.own else spec.act, table)
 
 
-_APPLIES = OwnRight(asks_of_plan, "that of the planned operation")
+_APPLIES = Right(asks_of_plan, "that of the planned operation")
 
 ROWS = registered(
     StatementSpec(
         "OPTIMIZE t [WHERE condition on partition columns] [ZORDER BY (…)] [LOOK] [WITH (option = value, …)] [FOR ALL USERS]"
         " [DRY RUN]",
         "packs or sorts files",
-        ScopesRight("optimize"),
+        scopes_right("optimize"),
         optimize,
         requires=cold("OPTIMIZE"),
     ),
     StatementSpec(
         "VACUUM t [RETAIN n HOURS [FORCE]] [LOOK] [WITH (option = value, …)] [FOR ALL USERS] [DRY RUN]",
         "removes files that no kept version needs",
-        ScopesRight("vacuum"),
+        scopes_right("vacuum"),
         vacuum,
         requires=cold("VACUUM"),
     ),
     StatementSpec(
         "RESTORE [TABLE] t TO VERSION AS OF n or TIMESTAMP AS OF '…' [WITH (option = value, …)] [FOR ALL USERS] [DRY RUN]",
         "goes back to a version",
-        ScopesRight("restore"),
+        scopes_right("restore"),
         restore,
         requires=cold("RESTORE"),
     ),

@@ -16,7 +16,7 @@ from lakewarden.maintenance.admin.users import create_user as make_user
 from lakewarden.sql.context import Context
 from lakewarden.sql.reader import StatementReader
 from lakewarden.sql.results import StatementDone
-from lakewarden.sql.rights import InWarehouse
+from lakewarden.sql.rights import in_warehouse
 from lakewarden.sql.statement import Grammar, Statement, StatementSpec, registered
 from lakewarden.sql.statements.clauses import if_exists
 
@@ -165,12 +165,12 @@ def drop_user(context: Context, statement: DropUser) -> StatementDone:
 
 
 ROWS = registered(
-    StatementSpec("CREATE USER u WITH PASSWORD '…' ROLE r […]", "creates a user", InWarehouse("manage users"), create_user),
-    StatementSpec("ALTER USER u SET …", "changes a user", InWarehouse("manage users"), alter_user),
+    StatementSpec("CREATE USER u WITH PASSWORD '…' ROLE r […]", "creates a user", in_warehouse("manage users"), create_user),
+    StatementSpec("ALTER USER u SET …", "changes a user", in_warehouse("manage users"), alter_user),
     StatementSpec(
         "DROP USER [IF EXISTS] u",
         "removes a user from the catalog; the rows stay",
-        InWarehouse("manage users"),
+        in_warehouse("manage users"),
         drop_user,
     ),
 )

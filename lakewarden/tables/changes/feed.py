@@ -142,7 +142,7 @@ class ChangeFeed:
         reader = None
         for user in users:
             rows, reader = self._rows_at(table, user, seq, reader or self._reader(table, users))
-            yield user, typed(_owned_by(rows, user), INSERT, schema)
+            yield user, typed(rows.append_column(USER, pa.repeat(user, rows.num_rows)), INSERT, schema)
 
     def start(self, where: Start) -> int | None:
         """The `_seq` after which changes begin; None for `full`: begin with `snapshot`.
@@ -286,10 +286,6 @@ class ChangeFeed:
 def _by_seq(rows: pa.Table) -> pa.Table:
     seqs = rows.column(SEQ).to_numpy()
     return rows if np.all(seqs[1:] >= seqs[:-1]) else rows.take(np.argsort(seqs, kind="stable"))
-
-
-def _owned_by(rows: pa.Table, user: str) -> pa.Table:
-    return rows.append_column(USER, pa.repeat(user, rows.num_rows))
 
 
 def _owned(table: Table) -> bool:

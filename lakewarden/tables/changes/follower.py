@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakewarden.base.attempts import Attempts
+from lakewarden.base.clock import Pause, wait
 from lakewarden.base.scope import Scope, TableName
 from lakewarden.catalog.model import Table
 from lakewarden.catalog.state.processes import PING, LiveQueries, LiveQuery
@@ -49,20 +50,31 @@ class FollowBounds:
 
 
 @dataclass(frozen=True)
-class FollowRequest:
-    """A subscription as it was requested. `user` is None for a SHARED table.
+class Manner:
+    """How a subscription is followed. OPTIONS take precedence, but for `from_seq`: who gives it has come further than the text.
 
-    `poll_bytes` is about how much of the log one poll takes at most; None for all that is there.
+    Times in seconds.
     """
+
+    from_seq: int | None = None
+    last_rows: int | None = None
+    batch_size: int = 10_000
+    interval: float = 0.5
+    timeout: float | None = None
+    pause: Pause = wait
+    poll_bytes: int | None = None
+    """About how many bytes of the log a poll takes at most; the next one goes on there. None for all."""
+
+
+@dataclass(frozen=True)
+class FollowRequest:
+    """A subscription as it was requested. `user` is None for a SHARED table."""
 
     table: TableName
     user: str | None
     query: str
-    from_seq: int | None = None
-    last_rows: int | None = None
-    batch_rows: int = 10_000
-    poll_bytes: int | None = None
-    bounds: FollowBounds | None = None
+    manner: Manner
+    bounds: FollowBounds | None
 
 
 class Follower:
@@ -85,11 +97,13 @@ class Follower:
         """The `_seq` up to which everything was delivered."""
         now = warehouse.clock()
         live_id = f"LQ-{warehouse.new_id()[:12]}"
-        self._query = LiveQuery(live_id, table.log_id, str(request.table), self._user, request.query, request.from_seq, now, now)
+        self._query = LiveQuery(
+            live_id, table.log_id, str(request.table), self._user, request.query, request.manner.from_seq, now, now
+        )
 
     @property
     def from_seq(self) -> int | None:
-        return self._request.from_seq
+        return self._request.manner.from_seq
 
     @property
     def live_id(self) -> str:
@@ -102,7 +116,7 @@ class Follower:
             InvalidArgument: `from_seq` is too old (the message says which works), or was never given out.
         """
         table = self._table()
-        seq = self._request.from_seq
+        seq = self._request.manner.from_seq
         events = self._first(table) if seq is None else self._since(table, seq)
         self._report(table)
         return self._counted(events)
@@ -140,7 +154,7 @@ class Follower:
         if is_keyless(table):
             return self._appended(table, trail)
         ranges = self._ranges(table, trail, self.delivered_seq)
-        first = _first_chunks(ranges, self._request.poll_bytes)
+        first = _first_chunks(ranges, self._request.manner.poll_bytes)
         upto = first[-1].last_seq if len(first) < len(ranges) else trail.end
         there = decode(read(first), first, table.schemas).filter(pc.field(SEQ) > self.delivered_seq)
         rows, upto = self._part(there, upto)
@@ -155,7 +169,7 @@ class Follower:
         Args:
             upto: the same of all rows given.
         """
-        most = self._request.poll_bytes
+        most = self._request.manner.poll_bytes
         if most is None or rows.nbytes <= most:
             return rows, upto
         part = rows.slice(0, max(1, rows.num_rows * most // rows.nbytes))
@@ -198,8 +212,8 @@ class Follower:
 
     def _parts(self, rows: pa.Table) -> Iterator[pa.Table]:
         """The rows in parts of the size matched at once; at least one part, so that the query is always tried."""
-        for start in range(0, max(1, rows.num_rows), self._request.batch_rows):
-            yield rows.slice(start, min(self._request.batch_rows, rows.num_rows))
+        for start in range(0, max(1, rows.num_rows), self._request.manner.batch_size):
+            yield rows.slice(start, min(self._request.manner.batch_size, rows.num_rows))
 
     def _table(self) -> Table:
         table = find_table(self._warehouse.catalog.read(), self._request.table)
@@ -214,7 +228,7 @@ class Follower:
         rows = self._bounded(rows)
         matched = self._shown(table, rows)
         self._fold.begin(rows, table.schema, matched)
-        last = len(matched) if self._request.last_rows is None else self._request.last_rows
+        last = len(matched) if self._request.manner.last_rows is None else self._request.manner.last_rows
         return [Event("initial", max(each, NOTHING), matched[each]) for each in sorted(matched)[max(0, len(matched) - last) :]]
 
     def _now(self, table: Table) -> tuple[pa.Table, int]:

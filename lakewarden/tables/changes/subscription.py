@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from types import TracebackType
 
-from lakewarden.base.clock import Pause
 from lakewarden.errors import LakewardenError, Terminal
-from lakewarden.tables.changes.follower import Follower
+from lakewarden.tables.changes.follower import Follower, Manner
 from lakewarden.tables.changes.log_reader import Event
 
 
@@ -17,13 +16,11 @@ class Subscription:
     Iterating waits for events; `poll` does not. Use it as a context manager, or call `close`.
     """
 
-    def __init__(self, follower: Follower, first: list[Event], interval: float, timeout: float | None, pause: Pause) -> None:
+    def __init__(self, follower: Follower, first: list[Event], manner: Manner) -> None:
         self._follower = follower
         self._told = follower.from_seq
         self._ready = first
-        self._interval = interval
-        self._timeout = timeout
-        self._pause = pause
+        self._manner = manner
         self._ended: LakewardenError | None = None
         self._closed = False
 
@@ -70,17 +67,17 @@ class Subscription:
         """Yields events as they come, until none came for `timeout` seconds; raises as `poll`."""
         idle = 0.0
         while not self._closed:
-            found = self.poll(self._interval)
+            found = self.poll(self._manner.interval)
             while found:
                 event, *self._ready = found
                 self._told = self._told if event.kind == "initial" else event.seq
                 yield event
                 found, self._ready = self._ready, []
                 idle = 0.0
-            if self._timeout is not None and idle >= self._timeout:
+            if self._manner.timeout is not None and idle >= self._manner.timeout:
                 return
-            self._pause(self._interval)
-            idle += self._interval
+            self._manner.pause(self._manner.interval)
+            idle += self._manner.interval
 
     def close(self) -> None:
         """Ends the subscription; idempotent."""

@@ -125,7 +125,7 @@ class TableAppender:
         schema = self.reader.table.schema
         # only all rows show whether others refer to a file
         keys = None if schema.of_files else touched_by(schema, batch.rows)
-        users = _users_of(batch) if keys is None else keys.keys()
+        users = keys.keys() if keys is not None else [str(user) for user in batch.rows.column(USER).unique().to_pylist()]
 
         def unless_taken(view: LogView) -> Decision:
             self._check_absent(batch, view)
@@ -244,10 +244,6 @@ def _only_there(rows: pa.Table, others: pa.Table, columns: Sequence[str]) -> Ite
 def _ids(texts: pa.ChunkedArray[Any]) -> Any:
     """The id in each reference, found without reading all of it; NULL where there is none."""
     return pc.struct_field(pc.extract_regex(texts, r'"id"\s*:\s*"(?P<id>[0-9]+)"'), "id")
-
-
-def _users_of(batch: Batch) -> list[str]:
-    return [str(user) for user in batch.rows.column(USER).unique().to_pylist()]
 
 
 def _by_user(batch: Batch) -> Iterator[tuple[str | None, pa.Table]]:

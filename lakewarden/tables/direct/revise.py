@@ -6,10 +6,11 @@ bytes. The same function does it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -73,7 +74,9 @@ class Revise:
         table.check_plain()
         table.check_partitions(target.schema)
         files = self._files(table, target)
-        groups = [FileGroup.of(table, some, target.schemas) for some in _together_read(files, target.target_file_size)]
+        # Small files of one partition are read, and written again, together.
+        apart = (portions(there, lambda file: file.size, target.target_file_size) for there in by_partition(files).values())
+        groups = [FileGroup.of(table, some, target.schemas) for some in chain.from_iterable(apart)]
         images = has_feed(table, target)
         spread = self.spread
         if spread is None or sum(group.bytes for group in groups) < spread.min_bytes:
@@ -97,12 +100,6 @@ class Revise:
 
     def _meant(self, partitions: Collection[Partition]) -> Collection[Partition]:
         return partitions if self.within is None else self.within(partitions)
-
-
-def _together_read(files: Iterable[DataFile], most: int) -> Iterator[tuple[DataFile, ...]]:
-    """Files of one partition, up to this many bytes or one that has more: small ones are read, and written again, together."""
-    for there in by_partition(files).values():
-        yield from map(tuple, portions(there, lambda file: file.size, most))
 
 
 @dataclass(frozen=True)

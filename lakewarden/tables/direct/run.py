@@ -97,7 +97,9 @@ class DirectRun:
         # An unmounted storage looks like a table without versions (docs/decisions/0020-floors-and-identity.md).
         present = Presence.of([target])
         present.check()
-        outputs = Outputs(target, self._numbers.reserve, self._warehouse.new_id, numbered=not self._silent_rows)
+        # By its `_seq` subscribers of a table without a key would find a row.
+        numbered = self._table.schema.keyed or not self._write.silent
+        outputs = Outputs(target, self._numbers.reserve, self._warehouse.new_id, numbered=numbered)
         by = Committer(self._job_id, self._planned_at, self._warehouse.clock)
         commit = DirectCommit(
             self._write, self._numbers, outputs, by, still=self._still, announce=self._announce, reach=self._reach
@@ -130,11 +132,6 @@ class DirectRun:
             self._noted = True  # first: a note whose answer is lost is closed too
             self._others_quiet = self._log.open_direct(self._note)
         return self._log.take_position()
-
-    @property
-    def _silent_rows(self) -> bool:
-        """Whether its rows have no `_seq`, by which subscribers of a table without a key would find them."""
-        return self._write.silent and not self._table.schema.keyed
 
     @property
     def _identity(self) -> str:

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from fnmatch import fnmatchcase
 from functools import partial
+from operator import attrgetter
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -183,17 +184,13 @@ def take_files(
         _check(upload, settings)
     files = []
     for at, name, upload in uploads:
-        files.append((_reference(upload, folder(), now), partial(_data, upload)))
+        files.append((_reference(upload, folder(), now), partial(attrgetter("data"), upload)))
         given[at] = {**given[at], name: files[-1][0].text}
     return RowsWithFiles(given, tuple(files))
 
 
 def _uploads_of(row: object) -> list[tuple[str, Upload]]:
     return [(name, value) for name, value in row.items() if isinstance(value, Upload)] if isinstance(row, Mapping) else []
-
-
-def _data(upload: Upload) -> bytes:
-    return upload.data
 
 
 def _check(upload: Upload, settings: FilesSettings) -> None:

@@ -31,7 +31,7 @@ from lakewarden.log.logs import Logs
 from lakewarden.log.objects.cache import HeaderCache
 from lakewarden.log.objects.cuts.closing import close_user, open_user
 from lakewarden.log.objects.trail import read_trail
-from lakewarden.sql.statements.subscribe import Manner
+from lakewarden.tables.changes.follower import Manner
 from lakewarden.tables.changes.log_reader import Event
 from lakewarden.tables.changes.subscription import Subscription
 from lakewarden.tables.client import TableClient
