@@ -25,6 +25,8 @@ def main() -> int:
     for cut in cuts_of(campaign, arguments.seed, arguments.cuts):
         print(cut.line(), flush=True)  # noqa: T201
         broken = broken or bool(cut.wrong)
+        if broken and arguments.deaf:
+            break  # it was found out
     return int(broken)
 
 

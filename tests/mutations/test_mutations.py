@@ -68,15 +68,14 @@ def test_a_trial_tells_what_is_seen_from_what_survives_and_from_what_is_no_trial
     broken, untested = mutation("return one", "return ("), mutation("one <=", "one >", "tests/test_it.py::test_other")
     (tmp_path / "copy").mkdir()
     copy = Copy(tree, tmp_path / "copy")
-    outcomes = [copy.try_out(each) for each in (seen, survives, absent, twice, broken, untested, seen)]
+    outcomes = [copy.try_out(each) for each in (survives, absent, twice, broken, untested, seen)]
     assert [each.outcome for each in outcomes] == [
-        Outcome.SEEN,
         Outcome.SURVIVED,
         *[Outcome.BROKEN] * 4,
         Outcome.SEEN,
     ]
-    assert outcomes[0].told == "tests/test_it.py::test_it"
+    assert outcomes[-1].told == "tests/test_it.py::test_it"
     assert "<=" in (tree / "lakewarden" / "__init__.py").read_text(), "the tree itself stays as it is"
     excused = mutation("one <=", "one <", excused="equal ones are the same")
-    assert [is_sound(each, outcomes[1]) for each in (survives, excused)] == [False, True]
-    assert [is_sound(each, outcomes[0]) for each in (seen, excused)] == [True, False]
+    assert [is_sound(each, outcomes[0]) for each in (survives, excused)] == [False, True]
+    assert [is_sound(each, outcomes[-1]) for each in (seen, excused)] == [True, False]
