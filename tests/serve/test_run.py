@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import socket
@@ -9,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
 
@@ -17,12 +18,14 @@ import httpx
 import pytest
 
 from lakewarden import Lakehouse
+from lakewarden.cli.main import main as cli
 from lakewarden.serve.tokens import operator_token
 from lakewarden.sql.results import ResultRows
 from tests.fixtures.patience import PATIENCE
 
 pytestmark = pytest.mark.slow
 
+_STOPPING = "Stopping: requests that were begun have"
 _LAKEWARDEN = str(Path(sys.executable).parent / "lakewarden")
 
 # A program of its own: the driver cannot close what it opened at a server that has gone.
@@ -68,7 +71,7 @@ def _write_by_flight(port: int, token: str, first: int, acknowledge: Callable[[i
     assert writer.returncode == 0
 
 
-def test_a_stop_loses_no_acknowledged_row(place: str) -> None:
+def test_a_stop_loses_no_acknowledged_row_and_is_said_once(place: str, tmp_path: Path) -> None:
     port, flight_port = _free_port(), _free_port()
     command = [
         _LAKEWARDEN,
@@ -82,7 +85,9 @@ def test_a_stop_loses_no_acknowledged_row(place: str) -> None:
         "--workers",
         "2",
     ]
-    server = subprocess.Popen(command, env={**os.environ, "LAKEWARDEN_SQL__WORKERS": "1"}, stderr=subprocess.DEVNULL)
+    said = tmp_path / "said"
+    with said.open("wb") as log:
+        server = subprocess.Popen(command, env={**os.environ, "LAKEWARDEN_SQL__WORKERS": "1"}, stderr=log)
     acknowledged: list[int] = []
     enough = threading.Event()
     with Lakehouse.open(place) as lake:
@@ -122,42 +127,47 @@ def test_a_stop_loses_no_acknowledged_row(place: str) -> None:
         found = lake.sql("SELECT id FROM app.t")[0].to_pylist()  # type: ignore[union-attr]
     assert {*acknowledged} <= {row["id"] for row in found}
     assert len(acknowledged) >= 20
+    assert said.read_text().count(_STOPPING) == 1
 
 
+@pytest.fixture
+def left_as_found() -> Iterator[None]:
+    """What a server sets in its process, set back."""
+    logger, ends = logging.getLogger("lakewarden.serve"), (signal.SIGTERM, signal.SIGINT)
+    handlers, level, answers = [*logger.handlers], logger.level, [signal.getsignal(one) for one in ends]
+    yield
+    logger.handlers[:] = handlers
+    logger.setLevel(level)
+    for one, answer in zip(ends, answers, strict=True):
+        signal.signal(one, answer)
+
+
+@pytest.mark.usefixtures("left_as_found")
 @pytest.mark.parametrize("option", ["--port", "--flight-port", "--pg-port"])
-def test_a_port_in_use_is_one_clear_line(place: str, option: str) -> None:
+def test_a_port_in_use_is_one_clear_line(place: str, option: str, capfd: pytest.CaptureFixture[str]) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         ports = ["--port", str(_free_port()), option, str(taken.getsockname()[1])]
-        command = [_LAKEWARDEN, "serve", "--warehouse", place, *ports]
-        ended = subprocess.run(command, check=False, capture_output=True, text=True)
-    assert (ended.returncode, len(ended.stderr.splitlines())) == (1, 1), ended.stderr
-    assert "Address already in use" in ended.stderr
+        with pytest.raises(SystemExit) as ended:
+            cli(["serve", "--warehouse", place, *ports])
+    said = capfd.readouterr().err
+    assert (ended.value.code, len(said.splitlines())) == (1, 1), said
+    assert "Address already in use" in said
 
 
-def test_the_first_serve_makes_the_warehouse(tmp_path: Path) -> None:
+def test_the_first_serve_makes_the_warehouse_and_says_at_once_that_it_stops(tmp_path: Path) -> None:
     port = _free_port()
     command = [_LAKEWARDEN, "serve", "--warehouse", str(tmp_path / "new"), "--port", str(port)]
-    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as server:
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as server:
         try:
             assert httpx.Client(transport=httpx.HTTPTransport(retries=8)).get(f"http://127.0.0.1:{port}/ready").status_code == 200
             with Lakehouse.open(str(tmp_path / "new")) as lake:
                 assert _served(lake, server.pid) == [("serve", f"http://127.0.0.1:{port}")]
         finally:
-            server.send_signal(signal.SIGTERM)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("workers", "ends"), [(1, signal.SIGINT), (2, signal.SIGTERM)])
-def test_a_stop_is_said_at_once(place: str, workers: int, ends: signal.Signals) -> None:
-    port = _free_port()
-    command = [_LAKEWARDEN, "serve", "--warehouse", place, "--port", str(port), "--workers", str(workers)]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as server:
-        assert httpx.Client(transport=httpx.HTTPTransport(retries=8)).get(f"http://127.0.0.1:{port}/ready").status_code == 200
-        server.send_signal(ends)
+            server.send_signal(signal.SIGINT)
         _, said = server.communicate(timeout=PATIENCE)
-    assert said.count("Stopping: requests that were begun have") == 1
+    assert said.count(_STOPPING) == 1
 
 
 def _served(lake: Lakehouse, pid: int) -> list[tuple[object, object]]:

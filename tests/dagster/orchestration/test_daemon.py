@@ -29,6 +29,7 @@ from dagster._core.definitions import sensor_definition
 from lakewarden.dagster import build_definitions
 
 sensor_definition.DEFAULT_SENSOR_DAEMON_INTERVAL = 5  # seconds, of the two that say nothing themselves; 30 otherwise
+dg.RetryPolicy.calculate_delay = lambda *_: 0  # in the runs' own processes, too
 
 def alert(failed):
     with pathlib.Path({alerts!r}).open("a") as file:

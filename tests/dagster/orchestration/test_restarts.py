@@ -23,7 +23,7 @@ from lakewarden.cli.dagster_home import SESSION, DagsterHome, HomeServer, end_se
 from lakewarden.cli.ui import _Address, _environment
 from lakewarden.dagster.orchestration.alone import other_daemon
 from lakewarden.errors import InUse
-from tests.fixtures.chat import contents, make_chat, write
+from tests.fixtures.chat import make_chat, write
 from tests.fixtures.dagster import DAGSTER, as_shipped
 from tests.fixtures.patience import PATIENCE
 from tests.fixtures.servers import free_port
@@ -120,33 +120,6 @@ def test_the_code_server_outlives_a_busy_machine(monkeypatch: pytest.MonkeyPatch
         monkeypatch.setenv(name, value)
     assert seconds() == 86_400
     assert default_sensor_grpc_timeout() == 600, "a tick that reads a long log"
-
-
-@pytest.mark.slow
-@pytest.mark.disk
-@pytest.mark.filterwarnings("ignore:Using variable_values:DeprecationWarning")  # Dagster's client does
-def test_a_run_whose_ui_was_stopped_is_retried_at_the_next_start(tmp_path: Path) -> None:
-    warehouse, home, port = tmp_path / "warehouse", tmp_path / "home", free_port()
-    make_chat(str(warehouse))
-    write(str(warehouse), "ada", 10)
-    marker = warehouse / "data" / ".lakewarden-owner"
-    with as_shipped(home) as instance:
-        with ui(str(warehouse), home, port) as stopped:
-            content = marker.read_bytes()
-            marker.unlink()
-            os.mkfifo(marker)  # who reads it waits: so does the flush, for as long as the stop takes
-            client = DagsterGraphQLClient("127.0.0.1", port_number=port)
-            lost = client.submit_job_execution("flush_job", repository_location_name="lakewarden")
-            wait_for(lambda: bool(instance.all_logs(lost, of_type=dg.DagsterEventType.STEP_START)))
-            stopped.process.terminate()  # Ctrl-C does the same
-            stopped.process.wait()
-        marker.unlink()
-        marker.write_bytes(content)
-        with ui(str(warehouse), home, port):
-            wait_for(lambda: status(instance, lost) is dg.DagsterRunStatus.FAILURE)
-            retries = dg.RunsFilter(tags={PARENT_RUN_ID_TAG: lost})
-            wait_for(lambda: any(run.is_success for run in instance.get_runs(retries)))
-    assert contents(str(warehouse), "ada") == {0: "ada 0", 1: "ada 1", 10: "later"}
 
 
 @pytest.mark.night

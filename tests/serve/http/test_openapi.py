@@ -47,11 +47,12 @@ def later(clock: Moving) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("path", "method"), _CALLS)
-def test_every_call_answers_as_the_document_says(operator: httpx.Client, path: str, method: str) -> None:
+@pytest.mark.parametrize("cases", [4, pytest.param(20, marks=pytest.mark.night)])
+def test_every_call_answers_as_the_document_says(operator: httpx.Client, path: str, method: str, cases: int) -> None:
     made = _SCHEMA[path][method.upper()].as_strategy()
 
     @hypothesis.settings(
-        max_examples=10,
+        max_examples=cases,
         deadline=None,
         derandomize=True,
         database=None,

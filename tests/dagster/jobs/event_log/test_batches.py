@@ -26,7 +26,7 @@ pytestmark = DAGSTER
 
 LAKE = Mount("/lake")
 
-MANY = 1_000
+MANY = batches.BATCH + 10
 TABLES = (TableName("chat", "messages"), TableName("chat", "events"))
 
 
@@ -67,12 +67,12 @@ def assert_all_there(instance: dg.DagsterInstance, table: TableName, users: int)
     assert instance.get_latest_materialization_event(key) is not None, "the asset's own entry is written too"
 
 
-def test_a_thousand_events_are_all_there_on_sqlite(instance: dg.DagsterInstance) -> None:
+def test_events_of_more_than_a_batch_are_all_there_on_sqlite(instance: dg.DagsterInstance) -> None:
     book_in_a_run(instance, [booked(TABLES[0], f"u_{i}") for i in range(MANY)])
     assert_all_there(instance, TABLES[0], MANY)
 
 
-def test_a_thousand_events_are_all_there_on_postgres(postgres_instance: dg.DagsterInstance) -> None:
+def test_events_of_more_than_a_batch_are_all_there_on_postgres(postgres_instance: dg.DagsterInstance) -> None:
     half = [booked(table, f"u_{i}") for i in range(MANY // 2) for table in TABLES]
     book_in_a_run(postgres_instance, half)
     for table in TABLES:
@@ -90,8 +90,10 @@ def test_dagster_still_takes_batches(instance: dg.DagsterInstance, monkeypatch: 
         inherited(self, events)
 
     monkeypatch.setattr(storage, "store_event_batch", store)
-    book_in_a_run(instance, [booked(TABLES[0], f"u_{i}", 1) for i in range(batches.BATCH + 7)])
-    assert stored == [batches.BATCH, 7]
+    monkeypatch.setattr(batches, "BATCH", 20)
+    monkeypatch.setenv(batches.VARIABLE, "20")
+    book_in_a_run(instance, [booked(TABLES[0], f"u_{i}", 1) for i in range(27)])
+    assert stored == [20, 7]
 
 
 def test_without_that_way_the_public_one_is_taken(instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,14 @@ import pytest
 from lakewarden import Lakehouse
 from lakewarden.base.setting_sections import ServeSettings, SqlSettings
 from lakewarden.base.settings import Settings
+from lakewarden.serve.http import subscriptions
 from tests.serve.conftest import PASSWORD, Moving
+
+
+@pytest.fixture
+def looks_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At the token of a subscription that has nothing to send: elsewhere each five seconds."""
+    monkeypatch.setattr(subscriptions, "_CONFIRMED_IDLE_SECONDS", 0.2)
 
 
 @pytest.fixture(scope="module")

@@ -134,6 +134,7 @@ def test_a_heartbeat_moves_the_place_past_rows_of_others(client: httpx.Client, n
         assert changes(events, 1)[0].id == 7
 
 
+@pytest.mark.usefixtures("looks_often")
 @pytest.mark.parametrize("how", ["logged out", "changed", "expired"])
 def test_a_token_that_ends_ends_its_stream(client: httpx.Client, lake: Lakehouse, clock: Moving, how: str) -> None:
     clock.moved += timedelta(minutes=2)

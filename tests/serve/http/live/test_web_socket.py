@@ -85,6 +85,7 @@ def test_a_browser_names_its_token_as_a_subprotocol(url: str, lake: Lakehouse) -
         assert heard(socket)["row"] == {"id": 5}
 
 
+@pytest.mark.usefixtures("looks_often")
 def test_a_token_that_is_revoked_ends_the_socket_with_its_code(
     client: httpx.Client, url: str, lake: Lakehouse, clock: Moving
 ) -> None:
