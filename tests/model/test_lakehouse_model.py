@@ -400,6 +400,7 @@ class MinioMachine(LakehouseMachine):
     store = "minio"
 
 
+@pytest.mark.campaign
 @pytest.mark.usefixtures("minio")
 class TestLakehouseModelOnMinio(MinioMachine.TestCase):  # type: ignore[misc, valid-type]  # the class is made by hypothesis
-    settings = settings(max_examples=100 if _TORTURE else 4, stateful_step_count=40 if _TORTURE else 15)
+    settings = settings(max_examples=100 if _TORTURE else examples(4, gate=2), stateful_step_count=40 if _TORTURE else 15)

@@ -258,6 +258,7 @@ _ID, _WRITTEN = "550e8400-e29b-41d4-a716-446655440000", "550E8400-E29B-41D4-A716
 _KEPT = "CREATE SHARED TABLE app.k (id UUID PRIMARY KEY, t TIME, name TEXT)"
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("flushed", [False, True])
 @pytest.mark.parametrize(
     "query",
@@ -355,6 +356,7 @@ _INTO = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("column", "written", "value"), _EXACT)
 def test_a_number_of_any_spelling_is_stored_and_compared_as_it_is_written(
     lake: Lakehouse, column: str, written: str, value: str

@@ -25,11 +25,12 @@ from lakewarden.errors import (
 from lakewarden.sql.results import AffectedRows, ResultRows, StatementDone
 from lakewarden.sql.session import SqlSession
 from lakewarden.sql.session_block import FailedBlock, IdleBlock, NoBlock, NoSavepoint, ReadOnlyBlock
+from tests.fixtures.examples import examples
 
 _SETTINGS = Settings(sql=SqlSettings(block_bytes=1 << 16, block_idle_seconds=60), log=LogSettings(segment_max_rows=4))
 
 
-_BLOCKS_EACH = 5
+_BLOCKS_EACH = examples(5, gate=3)
 
 
 class _Clock:
@@ -297,6 +298,7 @@ def _counts(opened: Lakehouse, table: str, number: int) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.campaign
 @pytest.mark.parametrize("table", ["n.u", "n.s"])
 def test_no_count_of_many_blocks_at_once_is_lost(lake: Lakehouse, warehouse_uri: str, table: str) -> None:
     """Of two handles of the warehouse, as two processes have them, with two threads each."""

@@ -95,6 +95,7 @@ def test_an_overwrite_that_has_only_its_position_is_refused_where_others_wrote(
     assert held_after(table.changes(after=upto), held) == live(table)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("step", ["direct:announced", "direct:committing", "direct:committed", "direct:noted"])
 @pytest.mark.parametrize("how", _WRITES)
 def test_a_write_that_meets_the_commit_of_an_overwrite_waits_for_it(
