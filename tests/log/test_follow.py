@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pytest
 from hypothesis import given, settings
@@ -21,6 +20,7 @@ from lakewarden.log.objects.log_view import LogView
 from lakewarden.log.objects.put import WriterTerms
 from lakewarden.log.objects.view import read_view, rows_of
 from lakewarden.log.objects.writer import LogWriter
+from tests.fixtures.bucket import fresh_place
 from tests.fixtures.examples import examples
 from tests.log.build import LOG, NOTES, Store, ids_of, joined, notes, view_of, writer
 
@@ -62,11 +62,22 @@ _ACTIONS = st.one_of(
 )
 
 
-@settings(max_examples=examples(200), deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(_ACTIONS, max_size=25))
 def test_whatever_happens_it_shows_what_a_new_reader_sees(actions: list[tuple[str, str]]) -> None:
-    with TemporaryDirectory() as place:
-        store, cache = Store(Path(place)), HeaderCache()
+    _check_followed(actions)
+
+
+@pytest.mark.night
+@settings(max_examples=200, deadline=None)
+@given(st.lists(_ACTIONS, max_size=25))
+def test_whatever_happens_in_more_orders(actions: list[tuple[str, str]]) -> None:
+    _check_followed(actions)
+
+
+def _check_followed(actions: list[tuple[str, str]]) -> None:
+    with fresh_place("disk") as place:
+        store, cache = Store(Path(str(place))), HeaderCache()
         own = LogWriter.of(
             store, LOG, LogSettings(), system_clock, random_id, str.upper, WriterTerms(headers=cache, keeps_own=True)
         )

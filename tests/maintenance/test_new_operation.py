@@ -111,7 +111,7 @@ with suppress(SystemExit):
 def test_a_new_operation_is_its_package_its_row_and_its_job(tmp_path: Path) -> None:
     """In a copy of the package it is planned, applied, run, queued, a command, and a job of Dagster."""
     copy = tmp_path / "lakewarden"
-    shutil.copytree(_ROOT / "lakewarden", copy, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(_ROOT / "lakewarden", copy)  # with what is compiled, which counts for each file that stays as it is
     (copy / "maintenance" / "census").mkdir()
     (copy / "maintenance" / "census" / "__init__.py").write_text(_OPTIONS)
     (copy / "maintenance" / "census" / "procedure.py").write_text(_PROCEDURE)
@@ -174,7 +174,7 @@ for arguments in (["vacuum", "app.t"], ["plan", "app.t", "--operation", "vacuum"
 def test_a_new_option_of_vacuum_is_its_field_and_what_it_changes(tmp_path: Path) -> None:
     """In a copy of the package two files are touched, and every door has it; the method `lake.vacuum` names its own."""
     copy = tmp_path / "lakewarden"
-    shutil.copytree(_ROOT / "lakewarden", copy, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(_ROOT / "lakewarden", copy)  # with what is compiled, which counts for each file that stays as it is
     touched = {
         "maintenance/vacuum/__init__.py": (
             "    keep_versions: tuple",
@@ -230,7 +230,7 @@ _WITHOUT = {"erase": ["form"]}
 def test_a_new_option_of_any_operation_is_its_field_at_every_door(tmp_path: Path) -> None:
     """In a copy of the package one file is touched for each."""
     copy = tmp_path / "lakewarden"
-    shutil.copytree(_ROOT / "lakewarden", copy, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(_ROOT / "lakewarden", copy)  # with what is compiled, which counts for each file that stays as it is
     operations = [name for name in PLANNABLE if SPECS[name].takes == "own"]
     for operation in operations:
         home = copy / "maintenance" / operation / "__init__.py"

@@ -68,14 +68,16 @@ def uploads(tmp_path: Path, settings: Settings, options: str) -> Uploads:
     return made
 
 
+@pytest.mark.parametrize("each", [3, pytest.param(1, marks=pytest.mark.night)])
 @pytest.mark.parametrize(("settings", "options"), [(Settings(), ""), (IN_TASKS, KEYED)], ids=["here", "keyed in tasks"])
-def test_an_ingest_dies_before_each_of_its_changes(uploads: Uploads) -> None:
+def test_an_ingest_dies_before_each_of_its_changes(uploads: Uploads, each: int) -> None:
+    """Before each third one, and at night before each."""
     changes, whole = 0, False
     while not whole:
         uploads.arrive(changes + 1)
         whole = uploads.ingest(changes)
         uploads.check()
-        changes += 1
+        changes += each
     assert changes > 20, "entries, data files, commits of both tables, notes in the log and the state"
 
 

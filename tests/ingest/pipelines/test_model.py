@@ -12,6 +12,7 @@ from typing import Literal
 
 import pytest
 from hypothesis import example, given
+from hypothesis import settings as tried
 from hypothesis import strategies as st
 
 from lakewarden import Lakehouse
@@ -202,12 +203,23 @@ class Oracle:
             self.rows[one[0]] = (one,)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
+KINDS = pytest.mark.parametrize(
     ("keyed", "settings"),
     [(False, Settings()), pytest.param(True, Settings(), marks=pytest.mark.night), (True, IN_TASKS)],
     ids=["", "keyed", "keyed in tasks"],
 )
+
+
+@pytest.mark.night
+@KINDS
+@given(acts=ACTS)
+def test_rows_are_those_of_the_oracle_in_more_orders(keyed: bool, settings: Settings, acts: list[Act]) -> None:
+    check(keyed, settings, acts)
+
+
+@pytest.mark.slow
+@KINDS
+@tried(max_examples=max(tried().max_examples // 4, 5))
 @example(acts=[Upload("a.csv", ()), Ingest(None, "rejects"), Ingest(None, "rejects")])
 @example(acts=[Upload("a.csv", (1,)), Ingest(None, "committed"), Ingest(None, "rejects")])
 @example(acts=[Upload("a.csv", (1,)), Ingest(None, ""), Upload("a.csv", (2,)), Ingest(None, "grown")])
@@ -215,6 +227,10 @@ class Oracle:
 @example(acts=[Upload("a.csv", (1,)), Ingest(None, ""), Upload("b.csv", (2,)), Ingest(None, "committed"), Lose(0)])
 @given(acts=ACTS)
 def test_rows_are_those_of_the_oracle(keyed: bool, settings: Settings, acts: list[Act]) -> None:
+    check(keyed, settings, acts)
+
+
+def check(keyed: bool, settings: Settings, acts: list[Act]) -> None:
     with fresh_place("disk") as directory, Lakehouse.open(f"{directory}/w", settings=settings) as lake:
         make(lake, "PRIMARY_KEY = (id)" if keyed else "")
         oracle = Oracle(keyed, settings is IN_TASKS)

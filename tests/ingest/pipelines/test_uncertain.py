@@ -9,21 +9,23 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from lakewarden import Lakehouse
+from lakewarden.base.setting_sections import LockSettings
 from lakewarden.cli.main import main
 from lakewarden.errors import FailedPrecondition
 from lakewarden.log.once import Resume
 from lakewarden.maintenance.repair.report import RepairReport
 from lakewarden.storage.local import LocalObjects
-from tests.ingest.pipelines.test_restored import Scene, names, take
+from tests.ingest.pipelines.test_restored import IN_TASKS, Scene, names, take
 from tests.ingest.pipelines.uploads import ingest, make, rejects, upload
 from tests.maintenance.steps import Died, dies
 
 
 @pytest.fixture
 def scene(tmp_path: Path) -> Iterator[Scene]:
-    made = Scene(tmp_path)
+    made = Scene(tmp_path, structs.replace(IN_TASKS, locks=LockSettings(lease_seconds=3)))  # who dies here may hold a lock
     make(made.lake)
     yield made
     made.lake.close()

@@ -248,7 +248,7 @@ _CHANGES: tuple[Callable[[random.Random, Sequence[str]], Alteration], ...] = (
 
 @pytest.mark.slow
 @ON_DISK
-@pytest.mark.parametrize("seed", range(examples(20)))
+@pytest.mark.parametrize("seed", [pytest.param(seed, marks=[pytest.mark.night] * (seed >= 7)) for seed in range(examples(20))])
 def test_any_order_of_changes_flushes_compactions_and_restores(lake: Lakehouse, seed: int) -> None:
     chance = random.Random(seed)
     _flushed(lake, 0)
