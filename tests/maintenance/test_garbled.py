@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
@@ -12,12 +11,10 @@ import pytest
 from lakewarden import Lakehouse
 from lakewarden.catalog.state.floor import floor_at
 from lakewarden.errors import LakewardenError
+from tests.fixtures.gate import often
 from tests.fixtures.lakes import NOTES, Rows, make_notes, notes, strong
 
 pytestmark = pytest.mark.disk
-
-TRIES = int(os.environ.get("LAKEWARDEN_GARBLED", "12"))
-"""Bits of each object; `make torture` tries more."""
 
 NAMED = ("catalog", "segments", "cuts", "parquet")
 """Families whose objects have checksums. A message names the object; of the others, what does not fit."""
@@ -51,11 +48,11 @@ def said(warehouse: Path, name: str) -> dict[str, Rows] | str:
         return error.code if name in error.message else f"unnamed: {error}"
 
 
-def garbled(path: Path, random: Random) -> Iterator[tuple[int, int]]:
+def garbled(path: Path, random: Random, tries: int) -> Iterator[tuple[int, int]]:
     """The file, with one bit after another turned over; whole again at the end."""
     data = path.read_bytes()
     try:
-        for _ in range(TRIES):
+        for _ in range(tries):
             at, bit = random.randrange(len(data)), random.randrange(8)
             path.write_bytes(data[:at] + bytes([data[at] ^ 1 << bit]) + data[at + 1 :])
             yield at, bit
@@ -64,12 +61,13 @@ def garbled(path: Path, random: Random) -> Iterator[tuple[int, int]]:
 
 
 @pytest.mark.slow
+@often("LAKEWARDEN_GARBLED", "tries", gate=4, night=12)
 @pytest.mark.parametrize("family", [*NAMED, "history", "known", ".lakewarden-floor", "manifest.json"])
-def test_no_answer_is_another_one(warehouse: Path, family: str) -> None:
+def test_no_answer_is_another_one(warehouse: Path, family: str, tries: int) -> None:
     right = answers(warehouse)
     paths = [path for path in sorted(warehouse.rglob("*")) if path.is_file() and family in str(path.relative_to(warehouse))]
     assert paths
     for path in paths:
-        for at, bit in garbled(path, Random(family)):
+        for at, bit in garbled(path, Random(family), tries):
             assert said(warehouse, path.name if family in NAMED else "") in (right, "CORRUPT"), (path, at, bit)
     assert answers(warehouse) == right

@@ -15,6 +15,7 @@ from lakewarden import Lakehouse
 from lakewarden.base.connection import Location
 from lakewarden.base.setting_sections import PipelinesSettings
 from lakewarden.base.settings import Settings
+from lakewarden.ingest.pipelines import in_tasks
 from lakewarden.ingest.pipelines.reading import bounded, reads_of_tasks
 from lakewarden.ingest.pipelines.run import IngestRequest, ObjectIngest, Readers
 from lakewarden.storage.open import open_store
@@ -38,13 +39,14 @@ def lake(warehouse_uri: str, spark: SparkSession) -> Iterator[Lakehouse]:
 
 def test_many_objects_are_read_by_tasks(lake: Lakehouse, monkeypatch: pytest.MonkeyPatch) -> None:
     make(lake, "PARTITION_BY = (name)")
-    objects = {f"{number}.csv": f"id,name\n{number},{'ab'[number % 2]}\n" for number in range(600)}
+    monkeypatch.setattr(in_tasks, "_PACK_OBJECTS", 50)
+    objects = {f"{number}.csv": f"id,name\n{number},{'ab'[number % 2]}\n" for number in range(120)}
     upload(lake, objects | {"bad.csv": "id,name\n1\n", "few.csv": "id\n1\n", "more.csv": "id,name,more\n-1,a,x\n"})
     jobs = _jobs(monkeypatch)
     report = lake.ingest("n.t")
-    assert (report.ingested, report.rejected, report.batches, report.rows) == (601, 2, 1, 601)
+    assert (report.ingested, report.rejected, report.batches, report.rows) == (121, 2, 1, 121)
     assert jobs == [3, 3], "one job; and again, since one object brought a column"
-    assert table(lake, "id, more") == [(-1, "x"), *((number, None) for number in range(600))]
+    assert table(lake, "id, more") == [(-1, "x"), *((number, None) for number in range(120))]
     assert set(rejects(lake)) == {"bad.csv", "few.csv"}
     upload(lake, {key: text.replace("id,name\n", "id,name\n1") for key, text in list(objects.items())[:30]})
     assert (lake.ingest("n.t").ingested, jobs) == (30, [3, 3, 1])
@@ -54,14 +56,15 @@ def test_many_objects_are_read_by_tasks(lake: Lakehouse, monkeypatch: pytest.Mon
     assert not [found for found in lake.check() if not found.passed]
 
 
-def test_of_a_key_the_last_row_stays(lake: Lakehouse) -> None:
+def test_of_a_key_the_last_row_stays(lake: Lakehouse, monkeypatch: pytest.MonkeyPatch) -> None:
     make(lake, "PRIMARY_KEY = (id)")
-    upload(lake, {f"{number:03}.csv": f"id,name\n{number},own\n-1,{number}\n" for number in range(300)})
-    assert lake.ingest("n.t").rows == 600
-    assert table(lake) == [(-1, "299"), *((number, "own") for number in range(300))]
+    monkeypatch.setattr(in_tasks, "_PACK_OBJECTS", 50)
+    upload(lake, {f"{number:03}.csv": f"id,name\n{number},own\n-1,{number}\n" for number in range(60)})
+    assert lake.ingest("n.t").rows == 120
+    assert table(lake) == [(-1, "59"), *((number, "own") for number in range(60))]
     upload(lake, {f"x{number}.csv": f"id,name\n{number},later\n" for number in range(30)})
     lake.ingest("n.t")
-    assert table(lake)[:31] == [(-1, "299"), *((number, "later") for number in range(30))]
+    assert table(lake)[:31] == [(-1, "59"), *((number, "later") for number in range(30))]
 
 
 def test_each_object_counts_once_wherever_an_ingest_dies(lake: Lakehouse) -> None:

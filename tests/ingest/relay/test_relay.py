@@ -160,6 +160,7 @@ def _relay_in_child(uri: str, servers: str, name: str, place: str, times: int) -
         relay.look()
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("place", ["publish:open", "publish:begun", "publish:sent", "publish:position", "publish:committed"])
 @pytest.mark.parametrize("begun", [False, True])
 def test_a_death_at_any_step_leaves_each_change_once(lake: Lakehouse, topic: Topic, place: str, begun: bool) -> None:

@@ -96,6 +96,7 @@ def _kept(lake: Lakehouse) -> list[str]:
     return [one.reason for one in lake.status() if one.code]
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("event", EVENTS.values(), ids=EVENTS)
 @pytest.mark.parametrize("quick", [False, True], ids=["all", "quick"])
 def test_a_check_finds_nothing_wrong(
@@ -153,6 +154,7 @@ OPERATIONS: dict[str, Callable[[Lakehouse], Sequence[ScopeReport]]] = {
 }
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("operation", OPERATIONS.values(), ids=OPERATIONS)
 @pytest.mark.parametrize("event", EVENTS.values(), ids=EVENTS)
 def test_an_operation_keeps_nothing_as_broken(
