@@ -20,6 +20,8 @@ from deltalake import DeltaTable
 from lakewarden import Lakehouse
 from lakewarden.base.clock import random_id
 from lakewarden.errors import LakewardenError, StorageUnavailable
+from lakewarden.log.objects import put
+from lakewarden.storage import remote
 from tests.fixtures.children import exit_status
 from tests.fixtures.lakes import NOTES, eventual, make_notes, notes, scope_path, strong
 from tests.fixtures.life import STEPS, Failed, Life, kind_of
@@ -179,7 +181,11 @@ def test_what_comes_of_each_answer_is_what_the_page_says(proxy: Proxy) -> None:
 
 @pytest.mark.minio
 @pytest.mark.parametrize("answer", ["conflict"])
-def test_a_write_that_is_never_decided_says_so_and_is_written_by_the_next_call(proxy: Proxy, answer: Fault) -> None:
+def test_a_write_that_is_never_decided_says_so_and_is_written_by_the_next_call(
+    proxy: Proxy, answer: Fault, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remote, "RETRIES", 1)
+    monkeypatch.setattr(put, "_WAITS", (0.0, 0.02, 0.1))
     with Lakehouse.open(f"s3://lake/{random_id()}") as lake:
         table = make_notes(lake)
         table.write(notes({1: "before"}), user="ann")
@@ -197,7 +203,10 @@ def test_a_write_that_is_never_decided_says_so_and_is_written_by_the_next_call(p
 
 
 @pytest.mark.minio
-def test_a_warehouse_whose_founding_was_not_decided_is_founded_by_the_next_call(proxy: Proxy) -> None:
+def test_a_warehouse_whose_founding_was_not_decided_is_founded_by_the_next_call(
+    proxy: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remote, "RETRIES", 1)
     for only in ("/catalog/", ".lakewarden-owner", "warehouse.json", "/probed/"):
         uri = f"s3://lake/{random_id()}"
         with proxy.under(Plan("conflict", only=only, every=1)), pytest.raises(StorageUnavailable):

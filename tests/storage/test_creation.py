@@ -12,6 +12,7 @@ import pytest
 
 from lakewarden.base.connection import Location
 from lakewarden.errors import StorageUnavailable
+from lakewarden.storage import remote
 from lakewarden.storage.local import _name
 from lakewarden.storage.objects import AlreadyThere, ObjectStore
 from lakewarden.storage.open import open_store
@@ -90,7 +91,9 @@ def test_of_equal_objects_that_race_one_is_created(store: ObjectStore) -> None:
     assert [sum(won[start : start + 4]) for start in range(0, 32, 4)] == [1] * 8
 
 
-def test_a_look_that_fails_leaves_the_outcome_open(proxy: Proxy, store: ObjectStore) -> None:
+def test_a_look_that_fails_leaves_the_outcome_open(proxy: Proxy, store: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote, "RETRIES", 1)
+    monkeypatch.setattr(remote.RemoteObjects._done, "__defaults__", (0, 1))
     store.create("k", b"another's")
     with proxy.under(Plan("error", kinds=("HEAD",), every=1)), pytest.raises(StorageUnavailable):
         store.create("k", b"ours")
