@@ -33,9 +33,10 @@ from tests.maintenance.steps import (
     then,
 )
 
-pytestmark = pytest.mark.both_stores
+pytestmark = pytest.mark.both_stores("disk")
 
 
+@pytest.mark.both_stores
 def test_small_files_become_one(tmp_path: Path) -> None:
     scope = target(tmp_path / "t")
     batches(scope, 5)
@@ -158,6 +159,7 @@ def test_a_plan_is_refused_when_the_table_moved_on(tmp_path: Path) -> None:
         alone(plan.run(job_id="CO-1", clock=later(), new_id=random_id))
 
 
+@pytest.mark.both_stores
 @pytest.mark.parametrize("step", ["after-read", "after-data-file"])
 def test_a_flush_meanwhile_wins(tmp_path: Path, step: str) -> None:
     scope = target(tmp_path / "t")
@@ -185,6 +187,7 @@ def test_a_commit_that_leaves_the_tail_alone_is_no_hindrance(tmp_path: Path) -> 
     assert (report.outcome, report.version) == ("done", 4)
 
 
+@pytest.mark.both_stores
 @pytest.mark.parametrize("step", ["after-read", "after-data-file", "after-commit", "after-manifest"])
 def test_killed_at_any_step_and_run_again(tmp_path: Path, step: str) -> None:
     scope = target(tmp_path / "t")
@@ -209,6 +212,7 @@ def _foreign(id_: int) -> pa.Table:
     return pa.table({"id": pa.array([id_], pa.int64()), "name": ["theirs"], "_seq": pa.array([None], pa.int64())})
 
 
+@pytest.mark.both_stores
 def test_a_later_run_mends_the_manifest_that_a_crash_left_behind(tmp_path: Path) -> None:
     scope = target(tmp_path / "t")
     batches(scope, 3)

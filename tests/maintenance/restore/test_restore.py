@@ -32,11 +32,12 @@ from tests.maintenance.steps import (
     vacuum,
 )
 
-pytestmark = pytest.mark.both_stores
+pytestmark = pytest.mark.both_stores("disk")
 
 _NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
 
 
+@pytest.mark.both_stores
 def test_rows_come_back_and_go_again(tmp_path: Path) -> None:
     scope = target(tmp_path / "t")
     batches(scope, 2)
@@ -146,6 +147,7 @@ def test_the_way_out_of_another_writers_columns(tmp_path: Path) -> None:
     assert rows_of(scope) == people(*range(6))
 
 
+@pytest.mark.both_stores
 def test_by_timestamp(tmp_path: Path) -> None:
     scope = target(tmp_path / "t")
     batches(scope, 3)
@@ -188,6 +190,7 @@ def test_a_scope_without_a_table(tmp_path: Path) -> None:
         restore(target(tmp_path / "t"), 0)
 
 
+@pytest.mark.both_stores
 def test_vacuumed_versions_are_refused(tmp_path: Path) -> None:
     scope = target(tmp_path / "t")
     batches(scope, 2)
@@ -211,6 +214,7 @@ def test_a_file_that_somebody_deleted(tmp_path: Path) -> None:
     assert table_of(scope).version == 2
 
 
+@pytest.mark.both_stores
 def test_a_file_that_vanishes_after_the_plan(tmp_path: Path) -> None:
     scope = target(tmp_path / "t")
     batches(scope, 2)
@@ -233,6 +237,7 @@ def test_it_is_strict(tmp_path: Path) -> None:
         alone(plan.run(job_id="RS-1", clock=later(), new_id=random_id))
 
 
+@pytest.mark.both_stores
 @pytest.mark.parametrize("step", ["after-read", "after-commit", "after-manifest"])
 def test_killed_at_any_step_and_run_again(tmp_path: Path, step: str) -> None:
     scope = target(tmp_path / "t")
