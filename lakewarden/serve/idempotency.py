@@ -166,8 +166,7 @@ class KeyedRequest:
 
     content: bytes
     """Its path and body, or what stands for them."""
-    places: Callable[[], Sequence[TableName | None]]
-    """The table that each of its statements writes rows to; None where it writes none."""
+    places: Places
     answered: Callable[[StatementOutcome], bytes | None]
     """The answer of a request of one statement that was done; None where what is left of it does not say it."""
 

@@ -88,27 +88,23 @@ def serve(warehouse: str, listening: Listening) -> None:
         among = replace(listening, peers=Path(peers) if listening.processes > 1 else None)
         os.environ[_WAREHOUSE] = warehouse  # the processes that uvicorn starts have nothing else
         os.environ[_LISTENING] = msgspec.json.encode(among, enc_hook=str).decode()
-        _serve(listening)
-
-
-def _serve(listening: Listening) -> None:
-    uvicorn.run(
-        _FACTORY,
-        factory=True,
-        host=listening.host,
-        port=listening.port,
-        workers=listening.processes,
-        ssl_certfile=listening.tls_certificate,
-        ssl_keyfile=listening.tls_key,
-        log_level="warning",
-        server_header=False,
-        access_log=False,
-        timeout_keep_alive=_IDLE_SECONDS,
-        timeout_worker_healthcheck=_HUNG_SECONDS,
-        ws="websockets-sansio",
-        ws_max_size=_FROM_SUBSCRIBERS,
-        timeout_graceful_shutdown=load_settings(os.environ).serve.stop_seconds,
-    )
+        uvicorn.run(
+            _FACTORY,
+            factory=True,
+            host=listening.host,
+            port=listening.port,
+            workers=listening.processes,
+            ssl_certfile=listening.tls_certificate,
+            ssl_keyfile=listening.tls_key,
+            log_level="warning",
+            server_header=False,
+            access_log=False,
+            timeout_keep_alive=_IDLE_SECONDS,
+            timeout_worker_healthcheck=_HUNG_SECONDS,
+            ws="websockets-sansio",
+            ws_max_size=_FROM_SUBSCRIBERS,
+            timeout_graceful_shutdown=load_settings(os.environ).serve.stop_seconds,
+        )
 
 
 def check_free(listening: Listening) -> None:

@@ -27,7 +27,7 @@ from lakewarden.sql.parse import Single, parse, singles
 from lakewarden.sql.ref import Ref
 from lakewarden.sql.results import Result, ResultRows, Rules
 from lakewarden.sql.session_block import ReadOnlyBlock, SessionBlock
-from lakewarden.sql.statement import Statement, changes_nothing, takes_effect_at_once, words_of
+from lakewarden.sql.statement import Statement, changes_nothing, innermost
 from lakewarden.sql.statements.query import Query, described, streamed
 from lakewarden.sql.system_listings import VisibleObjects, seen
 from lakewarden.sql.temporary import TemporaryTables
@@ -181,9 +181,10 @@ class SqlSession:
         self.block.check()
         if self.block.read_only and not changes_nothing(statement):
             raise ReadOnlyBlock("the block is READ ONLY, and the statement may change something")
-        if not takes_effect_at_once(statement):
+        inner = innermost(statement)
+        if inner.effect != "at once":
             return self._executed(bound, uploads)
-        with self.block.alone(words_of(statement)):
+        with self.block.alone(inner.spec.words):
             return self._executed(bound, uploads)
 
     def _executed(self, bound: BoundStatement, uploads: Mapping[str, Upload]) -> Result:

@@ -251,16 +251,6 @@ def changes_nothing(statement: Statement) -> bool:
     return innermost(statement).effect not in ("rows", "at once")
 
 
-def takes_effect_at_once(statement: Statement) -> bool:
-    """Whether it changes something that no ROLLBACK undoes."""
-    return innermost(statement).effect == "at once"
-
-
-def words_of(statement: Statement) -> str:
-    """The words that it begins with, for messages."""
-    return innermost(statement).spec.words
-
-
 def gives_rows(statement: Statement) -> bool:
     """Whether the statement answers with rows, and changes nothing."""
     inner = innermost(statement)

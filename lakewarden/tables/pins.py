@@ -179,7 +179,13 @@ def pin_version(
             " tag what has to stay"
         )
     table = existing_table(target, version)
-    _check_retained(table.version, target, now)
+    timeline = timeline_of(existing_table(target))
+    oldest = timeline.needed_since(now - timedelta(hours=target.retention_hours))
+    if table.version < oldest:
+        raise NotFound(
+            f"version {table.version} of {target.scope} is older than the {target.retention_hours} hours that are kept:"
+            f" versions {oldest} to {timeline.newest} can be pinned"
+        )
     user = target.scope.user
     key = f"{_of_scope(_PINS, table_id, user)}/{new_id()}"
     pin = Pin(key, user, table.version, now + timedelta(seconds=seconds))
@@ -217,13 +223,3 @@ def _pins(state: ObjectStore, table_id: str) -> Iterator[Pin]:
         return Pin(key, said["user"], int(said["version"]), datetime.fromisoformat(said["expires"]))
 
     return _read_all(state, _PINS, table_id, "pin", read)
-
-
-def _check_retained(version: int, target: ScopeTarget, now: datetime) -> None:
-    timeline = timeline_of(existing_table(target))
-    oldest = timeline.needed_since(now - timedelta(hours=target.retention_hours))
-    if version < oldest:
-        raise NotFound(
-            f"version {version} of {target.scope} is older than the {target.retention_hours} hours that are kept:"
-            f" versions {oldest} to {timeline.newest} can be pinned"
-        )

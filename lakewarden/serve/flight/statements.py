@@ -20,7 +20,7 @@ from lakewarden.serve.flight.calls import FlightCall
 from lakewarden.serve.flight.rows import values_of
 from lakewarden.serve.flight.tickets import AnswerTicket, Tickets
 from lakewarden.serve.flight.tickets import StatementTicket as Text
-from lakewarden.serve.idempotency import KeyedRequest, StoredAnswer, Writes, places_of
+from lakewarden.serve.idempotency import KeyedRequest, Places, StoredAnswer, Writes, places_of
 from lakewarden.sql.dialect import Value
 from lakewarden.sql.queries.select import SpooledRows
 from lakewarden.sql.results import AffectedRows, Events, Result, ResultRows, StartedJobs, StatementDone
@@ -56,13 +56,12 @@ def once(
     call: FlightCall,
     asked: msgspec.Struct,
     write: Callable[[], pa.Table],
-    places: Callable[[], Sequence[TableName | None]],
+    places: Places,
     rows: pa.Table | None = None,
 ) -> pa.Table:
     """The answer of a write. That of a query behind it has no rows the second time: columns' values are not kept.
 
     Args:
-        places: as in `idempotency.Request`.
         asked: what is to be done, with `rows`: another request under the same key is refused.
 
     Raises:

@@ -55,13 +55,9 @@ def _request(call: str) -> type[msgspec.Struct]:
     return msgspec.defstruct(name, fields, rename="camel", forbid_unknown_fields=True, frozen=True, kw_only=True)
 
 
-def _answers(call: str) -> object:
-    """What a call answers: what its method returns."""
-    return get_type_hints(getattr(K3, snake(call)), include_extras=True)["return"]
-
-
 REQUESTS: Mapping[str, type[msgspec.Struct]] = {call: _request(call) for call in CALLS}
-ANSWERS: Mapping[str, object] = {call: _answers(call) for call in CALLS}
+ANSWERS: Mapping[str, object] = {call: get_type_hints(getattr(K3, snake(call)), include_extras=True)["return"] for call in CALLS}
+"""What a call answers: what its method returns."""
 
 
 async def k3_call(request: Request) -> Response:

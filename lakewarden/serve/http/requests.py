@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import TypeVar
@@ -14,13 +14,12 @@ from starlette.requests import HTTPConnection, Request
 
 from lakewarden.base.cancellation import Cancellation
 from lakewarden.base.exact_json import decoded_as, raw
-from lakewarden.base.scope import TableName
 from lakewarden.catalog.access import Principal
 from lakewarden.client import Lakehouse
 from lakewarden.serve.authority import RequestDeclined
 from lakewarden.serve.common import Common
 from lakewarden.serve.idempotency import KeyedRequest as Keyed
-from lakewarden.serve.idempotency import StatementOutcome, StoredAnswer
+from lakewarden.serve.idempotency import Places, StatementOutcome, StoredAnswer
 from lakewarden.serve.tokens import AccessToken
 
 T = TypeVar("T", bound=msgspec.Struct)
@@ -105,13 +104,13 @@ def once(
     principal: Principal,
     asked: msgspec.Struct,
     write: Callable[[], StoredAnswer],
-    places: Callable[[], Sequence[TableName | None]],
+    places: Places,
     answered: Callable[[StatementOutcome], bytes | None],
 ) -> bytes:
     """The answer of a write, which is done once for each `Idempotency-Key` that the request may have.
 
     Args:
-        places, answered: as in `idempotency.Request`.
+        answered: as in `idempotency.KeyedRequest`.
 
     Raises:
         InvalidArgument, Conflict: as `Writes.once`.

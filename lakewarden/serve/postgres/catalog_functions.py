@@ -24,6 +24,10 @@ def text(value: str | None) -> exp.Expr:
     return exp.null() if value is None else exp.Literal.string(value)
 
 
+def number(value: int | None) -> exp.Expr:
+    return exp.null() if value is None else exp.Literal.number(value)
+
+
 def relation(name: str) -> exp.Table:
     return exp.Table(this=exp.to_identifier(PREFIX + name, quoted=True))
 
@@ -37,9 +41,9 @@ def looked_up(name: str, column: str, **where: exp.Expr) -> exp.Expr:
     return exp.Subquery(this=found)
 
 
-def type_name(number: exp.Expr, modifier: exp.Expr | None) -> exp.Expr:
+def type_name(oid: exp.Expr, modifier: exp.Expr | None) -> exp.Expr:
     """`format_type`: PostgreSQL's name of a type by its OID."""
-    case = exp.Case(this=number.copy())
+    case = exp.Case(this=oid.copy())
     for kind in KINDS.values():
         case = case.when(exp.Literal.number(kind.oid), text(kind.sql or kind.name))
         if kind.array:
@@ -99,13 +103,7 @@ def _set(of: VisibleCatalog, given: Sequence[exp.Expr]) -> exp.Expr:
 
 def _number_of_type(_: VisibleCatalog, given: Sequence[exp.Expr]) -> exp.Expr:
     name = given[0].name.lower()
-    found = next((kind.oid for kind in KINDS.values() if name in (kind.name, kind.sql)), None)
-    return exp.null() if found is None else exp.Literal.number(found)
-
-
-def _number_of_class(of: VisibleCatalog, given: Sequence[exp.Expr]) -> exp.Expr:
-    found = class_number(of, given[0].name)
-    return exp.null() if found is None else exp.Literal.number(found)
+    return number(next((kind.oid for kind in KINDS.values() if name in (kind.name, kind.sql)), None))
 
 
 def _expanded(_: VisibleCatalog, given: Sequence[exp.Expr]) -> exp.Expr:
@@ -151,7 +149,7 @@ FUNCTIONS: Mapping[str, Made] = {
     "pg_get_indexdef": _index,
     "pg_get_constraintdef": lambda _, given: looked_up("pg_constraint", "definition", oid=given[0]),
     "to_regtype": _number_of_type,
-    "to_regclass": _number_of_class,
+    "to_regclass": lambda of, given: number(class_number(of, given[0].name)),
     "array_upper": lambda _, given: exp.func("len", given[0]),
     "json_build_object": lambda _, given: exp.Anonymous(this="json_object", expressions=list(given)),
     "_pg_expandarray": _expanded,

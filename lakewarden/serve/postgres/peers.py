@@ -50,13 +50,11 @@ class Peers:
         """Sends the key to every other process."""
         with closing(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)) as sending:
             for path in self._place.iterdir():
-                if path.name != self._own:
-                    self._send(sending, key, path)
-
-    def _send(self, sending: socket.socket, key: Key, path: Path) -> None:
-        try:
-            sending.sendto(_KEY.pack(*key), str(path))
-        except ConnectionRefusedError:
-            path.unlink(missing_ok=True)  # its process was killed
-        except (BlockingIOError, FileNotFoundError):
-            pass  # it has too many to read, or has ended
+                if path.name == self._own:
+                    continue
+                try:
+                    sending.sendto(_KEY.pack(*key), str(path))
+                except ConnectionRefusedError:
+                    path.unlink(missing_ok=True)  # its process was killed
+                except (BlockingIOError, FileNotFoundError):
+                    pass  # it has too many to read, or has ended

@@ -72,7 +72,9 @@ class PostgresServer:
             _LOG.error("a connection ended by a fault of Lakewarden's", exc_info=error)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        key = self._new_key()
+        # What a request to cancel has to name: PostgreSQL's process id and secret.
+        while (key := (secrets.randbelow(1 << 31), secrets.randbelow(1 << 31))) in self._connections:
+            pass
         most = self.common.lake.warehouse.settings.serve.postgres_connections
         service = Service(self.common, self._tls, self._cancel)
         connection = ClientConnection(service, reader, writer, key, full=len(self._connections) >= most)
@@ -81,12 +83,6 @@ class PostgresServer:
             await connection.serve()
         finally:
             del self._connections[key]
-
-    def _new_key(self) -> Key:
-        """What a request to cancel has to name: PostgreSQL's process id and secret."""
-        while (key := (secrets.randbelow(1 << 31), secrets.randbelow(1 << 31))) in self._connections:
-            pass
-        return key
 
     def _cancel(self, key: Key) -> None:
         if not self._cancel_own(key) and self._peers is not None:

@@ -300,13 +300,9 @@ def parameter_kinds(state: State, single: Single, declared: Sequence[Kind | None
     elif control_of(single, state) is None:
         statement = parse_unfilled(single.text)
         if single.parameters and not all(declared[: single.parameters] or [None]):
-            known = inferred(statement, _tables_by_name(state))
+            seen = state.session.seen()
+            mine = [table for table in seen.tables if table.name.namespace == seen.namespace]
+            tables = {str(table.name).lower(): table for table in seen.tables}
+            known = inferred(statement, tables | {table.name.name.lower(): table for table in mine})
     given = chain(declared, (None for _ in range(single.parameters)))
     return tuple(kind or known.get(number, TEXT) for number, kind in zip(range(1, single.parameters + 1), given, strict=False))
-
-
-def _tables_by_name(state: State) -> dict[str, Table]:
-    seen = state.session.seen()
-    found = {str(table.name).lower(): table for table in seen.tables}
-    mine = seen.namespace or ""
-    return found | {table.name.name.lower(): table for table in seen.tables if table.name.namespace == mine}

@@ -209,7 +209,11 @@ def reach_of(text: str) -> Reach:
         InvalidArgument: it formats by a pattern that could make any number of characters.
         BadSyntax, Unsupported: DuckDB does not read it as a query.
     """
-    tree = _tree(text)
+    try:
+        with deeper():
+            tree: Mapping[str, Any] = json.loads(text)
+    except RecursionError as error:
+        raise BadSyntax("the query is nested too deep to be read") from error
     if tree.get("error"):
         raise _refused(tree)
     if len(tree["statements"]) != 1:
@@ -237,15 +241,6 @@ def _first_refused(nodes: Iterable[Mapping[str, Any]]) -> str | None:
 def reaches_outside(function: str) -> bool:
     """Whether a missing function belongs to an extension of DuckDB."""
     return _OUTSIDE.fullmatch(function.lower()) is not None
-
-
-def _tree(text: str) -> Mapping[str, Any]:
-    try:
-        with deeper():
-            found: Mapping[str, Any] = json.loads(text)
-    except RecursionError as error:
-        raise BadSyntax("the query is nested too deep to be read") from error
-    return found
 
 
 def _refused(tree: Mapping[str, Any]) -> LakewardenError:

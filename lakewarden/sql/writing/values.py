@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from decimal import Decimal
 from functools import cached_property, partial
 from itertools import chain
@@ -126,7 +125,7 @@ def rows_of_values(context: Context, values: exp.Values, columns: Sequence[Schem
     places = [(y, x) for y, row in enumerate(found) for x, value in enumerate(row) if value is _COMPUTED or type(value) is _Own]
     if places and not any(value is _COMPUTED for row in found for value in row):
         now = context.warehouse.clock()
-        found = [[_own(context, value, now) for value in row] for row in found]
+        found = [[value_of(context, value.name, now) if isinstance(value, _Own) else value for value in row] for row in found]
         places = []
     for start in range(0, len(places), _AT_ONCE):
         part = places[start : start + _AT_ONCE]
@@ -150,10 +149,6 @@ def fitting(column: SchemaColumn, value: object) -> object:
     if whole and isinstance(value, (float, Decimal)) and -_WHOLE < value < _WHOLE and value == int(value):
         return int(value)
     return value
-
-
-def _own(context: Context, value: object, now: datetime) -> object:
-    return value_of(context, value.name, now) if isinstance(value, _Own) else value
 
 
 def _plain(cell: exp.Expr, column: SchemaColumn) -> object:

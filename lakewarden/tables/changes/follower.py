@@ -239,7 +239,7 @@ class Follower:
             return there_upto(partial(self._target, table), upto), upto
         if table.type != "STREAM":
             return read_strong_upto(partial(self._target, table), warehouse.log(table))
-        attempts = self._reads(table)
+        attempts = Attempts(20, f"{table.name} was settled", "while it was read")
         while attempts.next():
             trail = self._trail(table)
             try:
@@ -249,7 +249,7 @@ class Follower:
 
     def _since(self, table: Table, seq: int) -> list[Event]:
         """From a single trail: the rows at that moment, and what came after."""
-        attempts = self._reads(table)
+        attempts = Attempts(20, f"{table.name} was settled", "while it was read")
         while attempts.next():
             trail = self._trail(table)
             self._check_seq(table, trail, seq)
@@ -302,9 +302,6 @@ class Follower:
         if signs.erased is not None and seq < end_of(signs.erased):
             oldest = end_of(signs.erased)
             raise InvalidArgument(f"from_seq {seq} is too old: the rows were erased; the oldest that works is {oldest}")
-
-    def _reads(self, table: Table) -> Attempts:
-        return Attempts(20, f"{table.name} was settled", "while it was read")
 
     def _ranges(self, table: Table, trail: Trail, after: int) -> tuple[RowRange, ...]:
         """The rows to read; of a STREAM table those that have not expired."""

@@ -129,12 +129,11 @@ class KeptRows:
 
     def net(self, user: str) -> LogBatch:
         """What is to be written: the last row of each key, and of a stream what it did not remove again."""
-        rows = self._lasting_of_stream() if self._schema.append_only else self._lasting()
+        if self._schema.append_only:
+            rows = self._lasting_of_stream()
+        else:  # without keys that were not there before the block, and are not there behind it
+            rows = self._taken(kept.row for kept in self.keys.values() if kept.live or kept.seq is not None)
         return LogBatch(self._schema.version, rows.append_column(USER, pa.chunked_array([pa.repeat(user, rows.num_rows)])))
-
-    def _lasting(self) -> pa.Table:
-        """Without keys that were not there before the block, and are not there behind it."""
-        return self._taken(kept.row for kept in self.keys.values() if kept.live or kept.seq is not None)
 
     def _lasting_of_stream(self) -> pa.Table:
         rows = self.hot()
