@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from lakewarden import Lakehouse, Settings
@@ -9,6 +11,7 @@ from lakewarden.base.setting_sections import SqlSettings
 from lakewarden.sql.query_engine import in_process
 from lakewarden.sql.query_engine.workers import engine
 from lakewarden.sql.query_engine.workers import engine as worker
+from lakewarden.sql.query_engine.workers.engine import pool_of_process
 from lakewarden.sql.results import ResultRows
 from tests.fixtures.lakes import lake_fixture
 
@@ -24,7 +27,16 @@ _ALL = (
 )
 
 
-lake = lake_fixture(sql=_TABLE, settings=Settings(sql=SqlSettings(threads=3)))
+_SETTINGS = Settings(sql=SqlSettings(threads=3))
+lake = lake_fixture(sql=_TABLE, settings=_SETTINGS)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def workers() -> Iterator[None]:
+    """Keeps the processes that run the queries from one test to the next."""
+    release = pool_of_process(_SETTINGS.sql).hold()
+    yield
+    release()
 
 
 def _refused(*_: object) -> None:
