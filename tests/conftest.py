@@ -94,6 +94,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             if server in asked:
                 item.add_marker(server)
         group = next((group for name, group in _GROUPS.items() if item.get_closest_marker(name)), None)
+        if group is None and not item.get_closest_marker("xdist_group") and _has_fixture_of_module(item):
+            group = item.nodeid.partition("::")[0]
         if group is not None:
             item.add_marker(pytest.mark.xdist_group(group))
     leave_to_the_night(config, items)
@@ -112,6 +114,12 @@ def pytest_collection_finish() -> None:
     gc.enable()
     gc.set_threshold(100_000, 50, 50)
     atexit.register(gc.unfreeze)  # not before: pytest collects five times at its end
+
+
+def _has_fixture_of_module(item: pytest.Item) -> bool:
+    """Such tests stay on one worker: each that has some of them would make the module's warehouse, or its server, anew."""
+    made = item._fixtureinfo.name2fixturedefs.values() if isinstance(item, pytest.Function) else ()
+    return any(one.scope == "module" for several in made for one in several)
 
 
 def _store_of(item: pytest.Item) -> str:

@@ -19,9 +19,11 @@ from lakewarden.base.settings import Settings
 from lakewarden.serve.common import Common
 from lakewarden.serve.http.app import application
 from lakewarden.serve.tokens import operator_token
+from lakewarden.sql.query_engine.workers.engine import pool_of_process
 from tests.fixtures.patience import PATIENCE
 
 PASSWORD = "correct horse battery"
+_SQL = SqlSettings(memory_bytes=256 << 20, workers=2, threads=1)
 
 
 class Moving:
@@ -34,6 +36,14 @@ class Moving:
         return system_clock() + self.moved
 
 
+@pytest.fixture(scope="session", autouse=True)
+def serve_workers() -> Iterator[None]:
+    """Keeps the processes that run queries from module to module, as `query_workers` does those of the default settings."""
+    release = pool_of_process(_SQL).hold()
+    yield
+    release()
+
+
 @pytest.fixture(scope="module")
 def clock() -> Moving:
     return Moving()
@@ -41,8 +51,7 @@ def clock() -> Moving:
 
 @pytest.fixture(scope="module")
 def lake(tmp_path_factory: pytest.TempPathFactory, clock: Moving) -> Iterator[Lakehouse]:
-    settings = Settings(sql=SqlSettings(memory_bytes=256 << 20, workers=2, threads=1))
-    with Lakehouse.open(str(tmp_path_factory.mktemp("warehouse") / "w"), settings=settings, clock=clock) as opened:
+    with Lakehouse.open(str(tmp_path_factory.mktemp("warehouse") / "w"), settings=Settings(sql=_SQL), clock=clock) as opened:
         opened.sql("CREATE NAMESPACE app; CREATE TABLE app.notes (id BIGINT PRIMARY KEY, body TEXT) WITH (TYPE = 'USER')")
         opened.sql("; ".join(f"CREATE USER {user} WITH PASSWORD '{PASSWORD}' ROLE user" for user in ("ann", "bob")))
         yield opened

@@ -51,7 +51,7 @@ def _check_postgres(port: int) -> None:
         assert len(connection.execute("SELECT id FROM n.near").fetchall()) == 4, "the session goes on"
 
 
-@pytest.mark.parametrize("way", ["refused", "denied"])
+@pytest.mark.parametrize("way", ["refused", pytest.param("denied", marks=pytest.mark.night)])
 def test_a_server_starts_without_it_and_serves_all_else(
     minio: MinioServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
