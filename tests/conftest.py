@@ -47,6 +47,9 @@ _GROUPS = {"spark": "spark", "browser": "dagster", "dagster": "dagster", "kafka"
 The first marker of a test counts. What Spark and what Dagster needs are two groups, since each alone is a large part of all.
 """
 
+_SPARK = {"spark.python.daemon.module": "tests.fixtures.spark_workers", "spark.sql.shuffle.partitions": "2"}
+"""Settings of the tests' Spark session beside the library's: where its Python workers come from, and as many parts as cores."""
+
 _LONGEST_NAME = 100
 """Letters of a parameter that stand in a test's name."""
 
@@ -253,7 +256,7 @@ def spark() -> Iterator[SparkSession]:
     with pytest.MonkeyPatch.context() as environment:
         for name, value in MinioServer("", "").credentials(S3A_KEYS).items():
             environment.setenv(name, value)
-        session = start_session(SparkSettings(s3a=True))
+        session = start_session(SparkSettings(s3a=True, conf=_SPARK))
     yield session
     session.stop()
 
