@@ -9,6 +9,7 @@ from pathlib import Path
 
 import typer
 
+from lakewarden.base.quantities import grouped
 from lakewarden.catalog.operations import PLANNABLE
 from lakewarden.catalog.report import ScopeReport, check_done
 from lakewarden.cli.context import Invocation, emit_reports, invocation, planned, report_row
@@ -74,21 +75,15 @@ class _Shown:
             rows = [report_row(report) for report in reports[: None if self.everything else self.limit]]
             shown = ("table", "user", "operation", "reason", "version", "files", "bytes")
         else:
-            rows = [_sum(several) for several in _by_work(reports)]
+            # of each table, operation and plan; those that failed apart
+            works = grouped(reports, lambda one: (str(one.scope.table), one.operation, one.plan_id, one.outcome))
+            rows = [_sum(several) for several in works.values()]
             sums = ("files_before", "files_after", "bytes") if any(report.state for report in reports) else ("metrics",)
             shown = ("table", "operation", "scopes", "reason", *sums)
         if rows or not reports or call.as_json:
             call.emit(rows, empty="nothing is due", columns=(*shown, *more))
         if (left := len(reports) - len(rows)) and self.limit is not None and not call.as_json:
             call.emit([], empty=f"and {left} more: --all lists every scope")
-
-
-def _by_work(reports: Sequence[ScopeReport]) -> Iterable[Sequence[ScopeReport]]:
-    """The reports of each table, operation and plan; those that failed apart."""
-    found: dict[tuple[str, str, str, str], list[ScopeReport]] = {}
-    for report in reports:
-        found.setdefault((str(report.scope.table), report.operation, report.plan_id, report.outcome), []).append(report)
-    return found.values()
 
 
 def _sum(reports: Sequence[ScopeReport]) -> Row:

@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakewarden.base.connection import Location
+from lakewarden.base.quantities import grouped
 from lakewarden.base.scope import Scope, TableName
 from lakewarden.base.threads import at_once
 from lakewarden.catalog.report import ScopeReport, ScopeState
@@ -291,9 +292,7 @@ WHERE w.wind_speed > 25
 def monthly() -> dict[str, bytes]:
     """The shipped file's lines by month, as files of their own, each with the header."""
     header, *lines = read_text("weather").splitlines(keepends=True)
-    months: dict[str, list[str]] = {}
-    for line in lines:
-        months.setdefault(line.split(",", 3)[2], []).append(line)
+    months = grouped(lines, lambda line: line.split(",", 3)[2])
     return {f"weather/2013-{int(month):02}.csv": (header + "".join(those)).encode() for month, those in months.items()}
 
 

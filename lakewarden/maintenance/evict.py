@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from lakewarden.base.connection import Location
+from lakewarden.base.quantities import grouped
 from lakewarden.base.scope import Scope, TableName
 from lakewarden.catalog.changes.engines import is_active, require_active
 from lakewarden.catalog.model import Catalog, Table
@@ -87,10 +88,7 @@ def _report(warehouse: Warehouse, table: Table, gone: ExpiredRows, job_id: str |
 
 def _apply(warehouse: Warehouse, catalog: Catalog, lines: Sequence[ScopePlan]) -> list[ScopeReport]:
     """Evicts the planned rows, and none after them. Rows that are already gone count as done."""
-    by_table: dict[TableName, list[ScopePlan]] = {}
-    for line in lines:
-        by_table.setdefault(line.scope.table, []).append(line)
-    for name, planned in by_table.items():
+    for name, planned in grouped(lines, lambda line: line.scope.table).items():
         log = warehouse.log(find_table(catalog, name))
         ends = {line.user or "": line.end for line in planned if line.end is not None}
         view = log.view(ends.keys())

@@ -7,9 +7,11 @@ No `from __future__ import annotations` where Dagster reads a signature.
 """
 
 import re
+from collections.abc import Sequence
 
 import dagster as dg
 
+from lakewarden.base.quantities import grouped
 from lakewarden.base.scope import TableName
 from lakewarden.catalog.changes.pipelines import live_pipelines, rule_of
 from lakewarden.catalog.model import Catalog, IngestRule, Pipeline
@@ -46,13 +48,11 @@ def source_uri(mount: Mount, source: str) -> str:
 
 def build_source_specs(mount: Mount, catalog: Catalog) -> list[dg.AssetSpec]:
     """An external asset for each place that pipelines take objects from."""
-    by_key: dict[dg.AssetKey, list[Pipeline]] = {}
-    for pipeline in live_pipelines(catalog):
-        by_key.setdefault(source_key(mount, pipeline.source), []).append(pipeline)
+    by_key = grouped(live_pipelines(catalog), lambda pipeline: source_key(mount, pipeline.source))
     return [_source_spec(mount, key, pipelines) for key, pipelines in by_key.items()]
 
 
-def _source_spec(mount: Mount, key: dg.AssetKey, pipelines: list[Pipeline]) -> dg.AssetSpec:
+def _source_spec(mount: Mount, key: dg.AssetKey, pipelines: Sequence[Pipeline]) -> dg.AssetSpec:
     tables = ", ".join(str(one.table) for one in pipelines)
     return dg.AssetSpec(
         key,

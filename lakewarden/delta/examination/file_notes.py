@@ -17,6 +17,7 @@ import msgspec
 import pyarrow as pa
 
 from lakewarden.base.connection import Location
+from lakewarden.base.quantities import grouped
 from lakewarden.base.threads import COMPUTING, Threads
 from lakewarden.delta.examination.listing import ListedFiles
 from lakewarden.delta.parquet.reading import read_footer
@@ -112,10 +113,7 @@ def _files(state: LogState, listed: ListedFiles, there: Any) -> Iterator[Suspect
 
 def of_suspects(found: Sequence[SuspectObject], live: int) -> Iterator[Note]:
     """One note for each kind: a table that lost its directory has as many suspects as files."""
-    by_kind: dict[str, list[SuspectObject]] = {}
-    for each in found:
-        by_kind.setdefault(each.kind, []).append(each)
-    for kind, several in by_kind.items():
+    for kind, several in grouped(found, lambda each: each.kind).items():
         examples = "; ".join(_said(each) for each in several[:_EXAMPLES])
         more = f"; and {len(several) - _EXAMPLES} more of {live} live files" if len(several) > _EXAMPLES else ""
         yield Note(kind, f"{examples}{more}")
@@ -284,10 +282,7 @@ def of_schema(metadata: Metadata) -> Iterator[Note]:
     if (mode := metadata.property("delta.columnMapping.mode")).lower() not in ("", "none", "id", "name"):
         yield Note("unknown-feature", f"the column mapping {mode[:100]}")
     for kind in _types(schema, 0):
-        folded: dict[str, list[str]] = {}
-        for name in (str(field.get("name")) for field in _fields(kind)):
-            folded.setdefault(name.casefold(), []).append(name)
-        for names in folded.values():
+        for names in grouped((str(field.get("name")) for field in _fields(kind)), str.casefold).values():
             if len(names) > 1:
                 yield Note("case-clash", f"the columns {' and '.join(names)} differ by the case of their letters alone")
         if isinstance(kind, str) and kind != "variant" and plain_type(kind) is None:

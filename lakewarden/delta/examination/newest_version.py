@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from lakewarden.base.quantities import grouped
 from lakewarden.delta.examination.file_notes import schema_of
 from lakewarden.delta.replay.actions import AddFile, CommitActions, LogAction, Metadata, RemoveFile, read_actions
 from lakewarden.delta.replay.checkpoints import Checkpoint, read_checkpoint
@@ -161,9 +162,7 @@ class RemovalTrail:
         yield from self._respelt()
         live = _among(self._base.files, self._doubtful)
         gone = _among(self._tombstones, self._doubtful)
-        vectors: dict[str, list[FileKey]] = {}
-        for file in live:
-            vectors.setdefault(file[0], []).append(file)
+        vectors = grouped(live, lambda file: file[0])
         for each in self._doubtful:
             if each.file in live:
                 continue

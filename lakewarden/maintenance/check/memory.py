@@ -7,12 +7,12 @@ operation has changed, which comes behind it: what a repair or a restore mends i
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 
-from lakewarden.base.scope import Scope, TableName
+from lakewarden.base.quantities import grouped
+from lakewarden.base.scope import Scope
 from lakewarden.catalog.access import can
 from lakewarden.catalog.model import Catalog, Table
 from lakewarden.catalog.operations import SPECS, Operation
@@ -75,10 +75,8 @@ def remember(warehouse: Warehouse, run: Run, operation: Operation, reports: Sequ
     Args:
         rechecks: whether it spends a request for each table to check those again that were broken before and that it changed.
     """
-    found = defaultdict[TableName, list[ScopeReport]](list)
-    for report in reports:
-        if (report.fault and report.fault.code in BROKEN) or (rechecks and report.outcome == "done"):
-            found[report.scope.table].append(report)
+    told = (one for one in reports if (one.fault and one.fault.code in BROKEN) or (rechecks and one.outcome == "done"))
+    found = grouped(told, lambda report: report.scope.table)
     if not found:
         return
     catalog = warehouse.catalog.last_read()

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from lakewarden.base.clock import CarriedClock, random_id
 from lakewarden.base.faults import Reach, no_faults
+from lakewarden.base.quantities import grouped
 from lakewarden.base.scope import Scope
 from lakewarden.catalog.model import Catalog
 from lakewarden.catalog.report import ScopeReport
@@ -227,13 +228,9 @@ def _tasks(
 
 def _read_ahead(warehouse: Warehouse, due: Sequence[PendingScope]) -> None:
     """Reads what the state knows of the scopes, each table's at once."""
-    tables = {one.table.id: one.table for one in due}
-    users: dict[str, list[str | None]] = defaultdict(list)
-    for one in due:
-        users[one.table.id].append(one.scope.user)
-    for id_, table in tables.items():
+    for some in grouped(due, lambda one: one.table.id).values():
         with suppress(Conflict, Corrupt):  # as each of its scopes will say
-            warehouse.read_ahead(table, users[id_])
+            warehouse.read_ahead(some[0].table, [one.scope.user for one in some])
 
 
 def _refused(warehouse: Warehouse, tasks: Sequence[FlushTask]) -> tuple[Presence, Mapping[Scope, LakewardenError]]:

@@ -11,14 +11,14 @@ from typing import Literal
 
 import numpy as np
 
-from lakewarden.base.quantities import lasting, number_of
+from lakewarden.base.quantities import grouped, lasting, number_of
 from lakewarden.base.scope import Scope, TableName
 from lakewarden.catalog.model import Table
 from lakewarden.catalog.state.failed_checks import StandingFailure
 from lakewarden.errors import Corrupt, LakewardenError
 from lakewarden.maintenance.planning.overview import Overview, TableStatus, overview
 from lakewarden.maintenance.planning.pending import PendingScopes
-from lakewarden.maintenance.planning.status import BrokenScope, BrokenScopes, ScopeStatus, command_for, is_broken, kind_of
+from lakewarden.maintenance.planning.status import BrokenScopes, ScopeStatus, command_for, is_broken, kind_of
 from lakewarden.tables.presence import Presence
 from lakewarden.tables.warehouse import Warehouse, cold_tables
 
@@ -121,12 +121,11 @@ def _opened(found: Overview, table: Table, failed: BrokenScopes, error: str | No
     """The scopes that were opened for this look, and are broken, which nothing had found before: a line a reason. `error`: what
     is said of the whole table."""
     known, target_of = {scope.user for scope, _ in failed.failed}, partial(failed.warehouse.bare_target, failed.catalog, table)
-    by_kind: dict[tuple[str, str], list[ScopeStatus]] = {}
-    for one in found.scopes:
-        if one.table == str(table.name) and one.pending_rows and one.code and one.user not in known:
-            by_kind.setdefault(
-                (one.code, one.reason if one.reason == error else kind_of(one.reason, target_of(one.user))), []
-            ).append(one)
+    own = (one for one in found.scopes if one.table == str(table.name) and one.user not in known)
+    by_kind = grouped(
+        (one for one in own if one.pending_rows and one.code),
+        lambda one: (one.code, one.reason if one.reason == error else kind_of(one.reason, target_of(one.user))),
+    )
     some = [(each[0], tuple(Scope(table.name, one.user) for one in each)) for each in by_kind.values()]
     return [Trouble("broken", one.reason, len(scopes), scopes, one.code or "", one.command or "") for one, scopes in some]
 
@@ -203,9 +202,7 @@ def late_scopes(table: Table, pending: PendingScopes, now: datetime) -> PendingS
 def _by_reason(failed: BrokenScopes) -> tuple[list[Trouble], list[Trouble]]:
     """What is broken, and what failed a check of rows or columns, the most frequent check first, and of each the most frequent
     reason. Reads the causes of `_CAUSES` scopes of each check."""
-    by_check: dict[str, list[tuple[Scope, StandingFailure]]] = {}
-    for each in failed.failed:
-        by_check.setdefault(each[1].check, []).append(each)
+    by_check = grouped(failed.failed, lambda one: one[1].check)
     broken, others = list[Trouble](), list[Trouble]()
     for check, theirs in sorted(by_check.items(), key=lambda one: -len(one[1])):
         (broken if is_broken(check) else others).extend(_of_check(check, failed, theirs))
@@ -215,9 +212,7 @@ def _by_reason(failed: BrokenScopes) -> tuple[list[Trouble], list[Trouble]]:
 def _of_check(check: str, failed: BrokenScopes, theirs: Sequence[tuple[Scope, StandingFailure]]) -> Iterator[Trouble]:
     """A line for each of the most frequent reasons, and one for all others, so that each scope counts once."""
     severity: Severity = "broken" if is_broken(check) else "failed check"
-    alike: dict[tuple[str, str], list[BrokenScope]] = {}
-    for one in failed.reasons_of(theirs[:_CAUSES]):
-        alike.setdefault((one.code, one.kind), []).append(one)
+    alike = grouped(failed.reasons_of(theirs[:_CAUSES]), lambda one: (one.code, one.kind))
     groups = sorted(alike.values(), key=len, reverse=True)
     for group in groups[:_REASONS]:
         scopes = tuple(one.scope for one in group[:EXAMPLES])

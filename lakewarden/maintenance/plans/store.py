@@ -14,6 +14,7 @@ import msgspec
 
 from lakewarden.base.clock import Clock
 from lakewarden.base.connection import Location
+from lakewarden.base.quantities import grouped
 from lakewarden.base.scope import Scope, TableName
 from lakewarden.catalog.report import ScopePlan, ScopeReport
 from lakewarden.catalog.state.erasures import Certificate, Erasures, certificates
@@ -120,14 +121,9 @@ class PlanLog:
 
     def expire(self, now: datetime) -> int:
         """Removes the plans that are too old to apply, and returns how many."""
-        last: dict[str, datetime] = {}
-        keys: dict[str, list[str]] = {}
-        for stored in self.store.list(_ROOT):
-            home = stored.key.rpartition("/")[0]
-            keys.setdefault(home, []).append(stored.key)
-            last[home] = max(stored.modified, last.get(home, stored.modified))
-        old = [home for home, modified in last.items() if now - modified > KEPT_FOR]
-        self.store.delete(key for home in old for key in keys[home])
+        plans = grouped(self.store.list(_ROOT), lambda stored: stored.key.rpartition("/")[0]).values()
+        old = [objects for objects in plans if now - max(stored.modified for stored in objects) > KEPT_FOR]
+        self.store.delete(stored.key for objects in old for stored in objects)
         return len(old)
 
     def forget(self, user: str, tables: Collection[str] | None) -> None:
