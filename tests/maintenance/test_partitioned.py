@@ -16,7 +16,7 @@ from lakewarden.base.settings import Settings
 from lakewarden.delta.parquet import reading
 from lakewarden.delta.reading import rows as live_rows
 from lakewarden.errors import ConstraintViolation, InvalidArgument, LakewardenError
-from lakewarden.maintenance.engine import WorkEngine
+from lakewarden.spark.cluster import SparkCluster
 from lakewarden.tables.fanout import Advance, SizedWork, in_process
 
 COLUMNS = [Column("id", "BIGINT"), Column("day", "DATE"), Column("kind", "TEXT"), Column("n", "INT")]
@@ -165,7 +165,7 @@ def test_bins_of_a_large_table_are_written_side_by_side(
         spread.append(len(items))
         return in_process(work, pickle.loads(pickle.dumps(items)), advance)
 
-    monkeypatch.setattr(WorkEngine, "_spread", lambda _self: counted)
+    monkeypatch.setattr(SparkCluster, "fan_out", lambda _self: counted)
     with Lakehouse.open(warehouse_uri, settings=Settings(flush=FlushSettings(large_scope_bytes=1))) as large:
         (report,) = large.optimize(EVENTS, zorder=zorder)
         assert (report.outcome, report.metrics["files_added"], report.metrics["files_removed"]) == ("done", 2, 6)
