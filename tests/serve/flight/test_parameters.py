@@ -53,6 +53,14 @@ def test_many_rows_of_parameters_are_one_write_or_none(cursor: dbapi.Cursor) -> 
     assert cursor.fetchone() == (200, "a")
 
 
+def test_rows_of_parameters_that_a_query_selects_from_are_a_write_each(cursor: dbapi.Cursor) -> None:
+    """One of each row's: the LIMIT would count over the rows of all."""
+    insert = "INSERT INTO app.notes SELECT * FROM (VALUES (?, ?)) AS v (id, body) LIMIT 1"
+    cursor.executemany(insert, [(501, "a"), (502, "b"), (503, "c")])
+    cursor.execute("SELECT count(*) FROM app.notes WHERE id BETWEEN 501 AND 503")
+    assert cursor.fetchone() == (3,)
+
+
 def test_a_prepared_write_runs_once_each_time(cursor: dbapi.Cursor) -> None:
     for number in (400, 401):
         cursor.execute("INSERT INTO app.notes VALUES (?, ?)", (number, None))
