@@ -46,8 +46,8 @@ PYTEST := PYTHONDONTWRITEBYTECODE= $(VENV)/pytest
 MEMORY := $(shell [ "$$(df -k --output=avail /dev/shm 2>/dev/null | tail -n 1)" -gt 1000000 ] 2>/dev/null && echo /dev/shm)
 ROOMY := $(shell [ -n "$(MEMORY)" ] && [ "$$(awk '/^MemAvailable/ {print $$2}' /proc/meminfo)" -gt 14000000 ] 2>/dev/null && echo $(MEMORY))
 IN_MEMORY = $(if $(1),PYTEST_DEBUG_TEMPROOT=$(1)) $(PYTEST) -o tmp_path_retention_policy=failed
-# The first two need Dagster, which takes seconds to load; the third starts a server for most of its tests.
-SLOW_ROOMS := tests/dagster tests/deployment tests/serve
+# The first two need Dagster, which takes seconds to load; the third starts a server for most of its tests; the last loads them all.
+SLOW_ROOMS := tests/dagster tests/deployment tests/serve tests/benchmarks
 
 NO_SERVERS := not spark and not minio and not azurite and not gcs and not dagster and not browser and not postgres and not kafka and not crash
 
@@ -99,8 +99,8 @@ test-minio: setup $(MINIO) ## Run the tests of tables and warehouses with each o
 	LAKEWARDEN_TEST_STORE=minio LAKEWARDEN_REQUIRE=minio LAKEWARDEN_MINIO=$(MINIO) \
 	  $(PYTEST) -n 2 --dist loadgroup -m "not disk" $(PYTEST_ARGS)
 
-test-fast: .venv/.setup ## Run the tests that need no JVM and no server: a tenth of their examples, three of their parameters; a minute
-	HYPOTHESIS_PROFILE=fast $(call IN_MEMORY,$(MEMORY)) -n 2 --dist worksteal -m "$(NO_SERVERS) and not slow and not night" --sample 3 $(SLOW_ROOMS:%=--ignore=%) $(PYTEST_ARGS)
+test-fast: .venv/.setup ## Run the tests that need no JVM and no server: a tenth of their examples, two of their parameters; a minute
+	HYPOTHESIS_PROFILE=fast $(call IN_MEMORY,$(MEMORY)) -n 3 --dist worksteal -m "$(NO_SERVERS) and not slow and not night" --sample 2 $(SLOW_ROOMS:%=--ignore=%) $(PYTEST_ARGS)
 
 mutate: .venv/.setup ## Put small faults into copies of the code, one at a time: its tests must see each; under 25 minutes
 	$(VENV)/python -m tests.mutations $(MUTATE_ARGS)

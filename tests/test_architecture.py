@@ -149,6 +149,7 @@ _TASKS = {
 """Their work may run in other processes, to which a caller's own `new_id` cannot be sent."""
 
 
+@pytest.mark.slow
 def test_time_and_randomness_are_parameters() -> None:
     """Defaults of parameters and fields may name the system's; else whoever opens a warehouse passes them on."""
     called, passed = set[str](), set[str]()

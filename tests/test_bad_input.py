@@ -257,6 +257,7 @@ def test_a_template_that_would_mix_scopes_is_refused(place: Place, tmp_path: Pat
     assert not (tmp_path / "other").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.disk
 def test_hostile_users_stay_inside_and_never_meet(place: Place, tmp_path: Path) -> None:
     outside = _files(tmp_path, but=place.lake.warehouse.uri)

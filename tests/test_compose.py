@@ -27,6 +27,7 @@ def compose() -> dict[str, Any]:
     return loaded
 
 
+@pytest.mark.slow
 def test_it_is_a_compose_file() -> None:
     command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.compose-spec", str(_ROOT / "compose.yaml")]
     checked = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -65,6 +65,7 @@ def _files_that_run() -> Iterator[ParameterSet]:
             yield pytest.param(path, blocks, id=name, marks=[*marks, *([pytest.mark.slow] if name in _SLOW else [])])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("path", "blocks"), list(_files_that_run()))
 def test_snippets_run(
     path: Path, blocks: list[Block], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

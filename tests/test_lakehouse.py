@@ -174,6 +174,7 @@ def test_flush_of_some_scopes(lake: Lakehouse) -> None:
     assert [one.user for one in lake.pending()] == ["cyd"]
 
 
+@pytest.mark.slow
 def test_plan_says_what_maintenance_would_do_and_does_nothing(lake: Lakehouse, clock: Clock) -> None:
     clock.now = datetime.now(UTC)
     table = make_notes(lake)

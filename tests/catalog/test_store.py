@@ -143,6 +143,7 @@ def test_a_pruned_number_that_is_free_again_does_not_count(objects: ObjectStore)
     assert open_catalog(objects).read() == changed
 
 
+@pytest.mark.slow
 def test_after_too_many_versions_the_outcome_is_a_conflict(objects: ObjectStore) -> None:
     wrapped = Wrapped(objects)
     wrapped.before = lambda: void([open_catalog(objects).change(adding(f"later{number}")) for number in range(90)])

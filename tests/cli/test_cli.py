@@ -285,6 +285,7 @@ def test_versions_of_a_user_table_want_a_user(lake: Lakehouse, call: Call) -> No
     assert len(lake.table(NOTES).history(user="ann")) == 3
 
 
+@pytest.mark.slow
 def test_check(lake: Lakehouse, call: Call) -> None:
     rows = call("check", "--format", "json").rows
     assert all(row["passed"] for row in rows)
@@ -336,6 +337,7 @@ def test_a_scope_that_fails_is_a_failed_command_and_the_others_are_done(lake: La
     assert outcomes == {"ann": "failed", "bob": "done"}
 
 
+@pytest.mark.slow
 def test_compact_and_optimize(lake: Lakehouse, call: Call) -> None:
     table = lake.table(NOTES)
     for number in range(100, 106):
@@ -446,6 +448,7 @@ def test_a_warehouse_that_cannot_be(call: Call, tmp_path: Path) -> None:
         assert call("sql", "SELECT 1", "--warehouse", where, "--format", "json").failure[0] == code
 
 
+@pytest.mark.slow
 def test_export_erase_and_import(call: Call, lake: Lakehouse, tmp_path: Path) -> None:
     (exported,) = call("export", "--user", "ann", "--to", str(tmp_path / "out"), "--format", "json").rows
     assert (exported["table"], exported["rows"]) == (NOTES, len(strong(lake.table(NOTES), "ann")))

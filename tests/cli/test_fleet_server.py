@@ -16,6 +16,7 @@ from tests.fixtures.lakes import make_notes, notes
 pytestmark = pytest.mark.disk
 
 
+@pytest.mark.slow
 def test_each_request_looks_anew_and_nothing_else_is_served(tmp_path: Path) -> None:
     uri = str(tmp_path / "warehouse")
     with fleet_served(uri, "127.0.0.1", 0, "http://127.0.0.1:3000") as url:

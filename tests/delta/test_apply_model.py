@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
+import pytest
 from deltalake import DeltaTable
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -23,6 +24,7 @@ _STEPS = st.tuples(st.tuples(st.integers(0, 6), st.sampled_from(["x", "y", ""]))
 _BATCHES = st.lists(st.lists(_STEPS, min_size=1, max_size=8) | st.sampled_from(["compact", "checkpoint"]), min_size=1, max_size=8)
 
 
+@pytest.mark.slow
 @settings(max_examples=settings().max_examples // 3)  # each is a dozen commits
 @given(batches=_BATCHES, unflushed=st.lists(_STEPS, max_size=5))
 def test_flushes_equal_a_dictionary(batches: list[list[Step] | str], unflushed: list[Step]) -> None:

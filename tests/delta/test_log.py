@@ -15,6 +15,7 @@ from lakewarden.storage.steps import alone
 from tests.delta.scopes import APP, PEOPLE, flush, hot, opened, paths, people, rows_of, table_of, target
 
 
+@pytest.mark.slow
 @pytest.mark.disk
 def test_everything_survives_checkpoints(tmp_path: Path) -> None:
     scope = target(tmp_path / "t")
@@ -29,6 +30,7 @@ def test_everything_survives_checkpoints(tmp_path: Path) -> None:
     assert [entry.version for entry in history(scope)] == list(range(24, -1, -1))
 
 
+@pytest.mark.slow
 def test_delta_rs_is_not_let_to_expire_the_log(tmp_path: Path) -> None:
     scope = target(tmp_path / "t")
     flush(scope, people(0))

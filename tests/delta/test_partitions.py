@@ -177,6 +177,7 @@ def test_a_flush_reads_the_files_of_its_own_partitions_where_they_are_in_the_key
     assert sorted(path[:6] for path in read) == ["kind=a", "kind=e"]
 
 
+@pytest.mark.slow
 def test_a_file_is_compared_with_the_keys_of_its_own_partition(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Else a flush of a batch into ten thousand partitions compares each of them with all of it."""
     scope = target(tmp_path / "t", KEYED)

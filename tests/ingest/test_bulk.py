@@ -125,6 +125,7 @@ def test_a_named_load_is_made_once(lake: Lakehouse, lines: str) -> None:
         load(lake, "n.keyed", lines, once="a")
 
 
+@pytest.mark.slow
 @pytest.mark.disk
 @pytest.mark.parametrize("table", ["n.parted", "n.keyed", "n.mine"])
 def test_killed_before_any_change_and_repeated(warehouse_uri: str, lines: str, table: str) -> None:

@@ -65,6 +65,7 @@ def ranges(chunks: Sequence[Chunk], version: int = 1) -> list[RowRange]:
     return found
 
 
+@pytest.mark.slow
 @given(st.lists(row, min_size=1, max_size=30), st.integers(1, 40))
 def test_rows_of_every_type_come_back_by_scope_in_their_order(rows: list[tuple[Any, ...]], segment_rows: int) -> None:
     columns = {f"c{n}": pa.array([each[n + 1] for each in rows], c.type.arrow) for n, c in enumerate(EVERYTHING.columns)}

@@ -46,6 +46,7 @@ def test_carry_keeps_what_its_rows_were_given(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_a_header_of_many_users_takes_two_reads(tmp_path: Path) -> None:
     store = LocalObjects(str(tmp_path))
     store.create("s", pack_segment(random_id(), 1, 0, [Chunk(f"user number {n}", 1, b"x") for n in range(10_000)]))

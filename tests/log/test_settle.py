@@ -86,6 +86,7 @@ def test_positions_without_open_rows_go_whatever_follows(store: Store) -> None:
     assert [*view.pending] == ["b"]
 
 
+@pytest.mark.slow
 def test_a_scope_that_cannot_be_flushed_keeps_only_its_own_rows(store: Store) -> None:
     for n in range(60):
         writer(store).append(joined(notes("poisoned", n), *(notes(f"u{i}", n) for i in range(9))))
@@ -136,6 +137,7 @@ def test_settled_rows_are_kept_and_then_forgotten(store: Store) -> None:
     assert (late.ranges("a", NOTHING), late.complete_after(NOTHING), late.complete_after(late.end)) == ((), False, True)
 
 
+@pytest.mark.slow
 def test_many_small_parts_of_the_history_become_one(store: Store) -> None:
     now = datetime(2026, 1, 1, tzinfo=UTC)
     for number in range(70):

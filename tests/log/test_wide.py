@@ -68,6 +68,7 @@ def test_what_many_users_left_is_carried_and_kept(store: Store) -> None:
     assert not view_of(store).pending
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("carry_below", [0.0, 0.5])
 def test_a_cut_does_not_grow_with_the_users_that_were_flushed(
     store: Store, monkeypatch: pytest.MonkeyPatch, carry_below: float

@@ -60,6 +60,7 @@ def test_a_failure_half_way_says_what_was_acknowledged(store: Store) -> None:
     assert (pending_ids(store, "a"), pending_ids(store, "b")) == ([1, 2, 3], [])
 
 
+@pytest.mark.slow
 def test_threads_share_segments(store: Store) -> None:
     shared, entered = writer(store), threading.Event()
 

@@ -82,6 +82,7 @@ def fails(lake: Lakehouse) -> bool:
     return report.fault is not None
 
 
+@pytest.mark.slow
 def test_what_a_check_found_is_found_quickly_and_shown_until_repaired(lake: Lakehouse, hidden: Hidden) -> None:
     assert failed(lake, quick=True) == set(), "nobody of ours came by"
     found = failed(lake)

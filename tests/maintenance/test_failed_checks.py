@@ -67,6 +67,7 @@ def test_a_failed_check_blocks_the_vacuum_of_its_scope_alone(lake: Lakehouse, ur
     assert f"{NOTES}[ann] failed the check one_row_per_key in version 2" in fault.message
 
 
+@pytest.mark.slow
 def test_the_command_line_and_sql_are_refused_too(lake: Lakehouse, uri: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert failed(lake) == ["one_row_per_key"]
     vacuum = ["vacuum", NOTES, "--user", "ann", "--retain", "0", "--force"]

@@ -148,6 +148,7 @@ def test_a_rule_of_rows_is_refused_by_name_where_rows_are_added(lake: Lakehouse,
     _is_shown(lake, name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("feature", "name"), _REFUSED, ids=[_named(feature) for feature, _ in _REFUSED])
 def test_a_feature_is_refused_by_name(lake: Lakehouse, feature: Feature, name: str) -> None:
     files = {path: path.read_bytes() for each in ("k", "d") for path in _path(lake, each).glob("*.parquet")}

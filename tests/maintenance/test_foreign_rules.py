@@ -155,6 +155,7 @@ def test_a_constraint_that_is_not_understood_stops_it_too_and_writes_go_on(lake:
     assert _cold(lake, "u/ada") == [1, 2, 4]
 
 
+@pytest.mark.slow
 def test_a_direct_write_that_breaks_it_changes_nothing(lake: Lakehouse) -> None:
     _put(lake, "d")
     place = Path(lake.warehouse.uri) / "data" / "app" / "d"

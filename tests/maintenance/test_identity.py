@@ -187,6 +187,7 @@ def test_nothing_is_certified_of_a_storage_that_is_away(lake: Lakehouse, table: 
     assert strong(table, "u") == {}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("marked", [False, True], ids=["empty", "marked"])
 def test_nothing_is_certified_of_a_storage_that_went_away_before_it_was_searched(
     lake: Lakehouse, table: TableClient, mounted: Disk, *, marked: bool

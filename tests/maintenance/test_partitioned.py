@@ -98,6 +98,7 @@ def test_empty_text_in_a_partition_column_is_null_at_once(lake: Lakehouse) -> No
         lake.table("app.strict").write([{"id": 1, "kind": ""}])
 
 
+@pytest.mark.slow
 def test_compact_and_optimize_work_in_each_partition(lake: Lakehouse) -> None:
     for number in range(6):
         _flushed(lake, (number, "2024-05-01", "a", number), (10 + number, "2024-05-01", "b", number))
@@ -211,6 +212,7 @@ def test_upkeep_is_quiet_after_one_look_that_finds_nothing_to_do(lake: Lakehouse
         assert [report.reason for report in operation(EVENTS)] == ["nothing to do, by what the state knows"]
 
 
+@pytest.mark.slow
 def test_a_compaction_takes_a_condition_on_partitions(lake: Lakehouse) -> None:
     _small_files(lake)
     for dry_run in (True, False):
@@ -225,6 +227,7 @@ def test_a_compaction_takes_a_condition_on_partitions(lake: Lakehouse) -> None:
     assert (rest.outcome, rest.metrics["files_added"]) == ("done", 1)
 
 
+@pytest.mark.slow
 def test_an_optimize_of_other_partitions_or_to_another_size_does_not_make_the_table_quiet(lake: Lakehouse) -> None:
     _small_files(lake)
     for dry_run in (True, False):

@@ -28,6 +28,7 @@ def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
         monkeypatch.setattr(Services, "trusts", lambda *_: False)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("engine")
 @pytest.mark.parametrize("path", [pytest.param(path, id=path.stem, marks=_marks(path)) for path in FILES])
 def test_the_outcomes_are_those_of_the_file(path: Path, warehouse_uri: str) -> None:

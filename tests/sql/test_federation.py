@@ -241,6 +241,7 @@ def replace_min(lake: Lakehouse, min_bytes: int) -> Lakehouse:
     return Lakehouse.open(lake.warehouse.uri, settings=Settings(federation=FederationSettings(min_bytes=min_bytes)))
 
 
+@pytest.mark.slow
 def test_sessions_of_users_have_the_same_results(lake: Lakehouse) -> None:
     (rows,) = lake.session(user="ana", role="service").sql(f"SELECT {AGGREGATES[0]}", freshness="eventual")
     assert isinstance(rows, ResultRows)

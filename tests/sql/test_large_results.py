@@ -51,6 +51,7 @@ def _rows(lake: Lakehouse, name: str) -> list[tuple[object, ...]]:
     return sorted(zip(*(column.to_pylist() for column in found.columns), strict=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "text"),
     [

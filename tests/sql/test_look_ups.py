@@ -206,6 +206,7 @@ def test_it_says_the_same_as_the_engine(
         assert _answer(ann, text, freshness) == _answer(ann, f"{text} AND true", freshness)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [
@@ -483,6 +484,7 @@ def test_what_is_kept_of_an_insert_holds_no_value() -> None:
     assert [sum(name in str(key) for key in _kept._values) for name in ("kept_once", "kept_twice")] == [1, 1]
 
 
+@pytest.mark.slow
 def test_an_insert_that_was_seen_asks_for_its_right_each_time(lake: Lakehouse, own: SqlSession) -> None:
     lake.sql("CREATE USER TABLE own.mine (id BIGINT PRIMARY KEY, v TEXT); CREATE SHARED TABLE own.theirs (id BIGINT PRIMARY KEY)")
     for number in (1, 2):

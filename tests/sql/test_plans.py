@@ -62,6 +62,7 @@ def test_what_moved_fails_with_its_code(lake: Lakehouse) -> None:
     assert failed.value.code == "CONFLICT"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [
@@ -134,6 +135,7 @@ def test_who_applied_is_in_the_audit_log(lake: Lakehouse) -> None:
     assert row == {"actor_user_id": "ann", "action": "APPLY_PLAN"}
 
 
+@pytest.mark.slow
 def test_a_move_and_a_drop_are_previewed_and_applied(lake: Lakehouse, tmp_path: Path) -> None:
     lake.create_storage("cold", type="filesystem", base=str(tmp_path / "cold"))
     move = _plan_of(lake, f"STORAGE MOVE TABLE {NOTES} TO cold DRY RUN", role="dba")

@@ -110,6 +110,7 @@ def test_any_condition_finds_what_it_finds_in_all_of_the_rows(lake: Lakehouse, f
                 assert sorted(map(repr, found.table.to_pylist())) == expected, (condition, chosen)
 
 
+@pytest.mark.slow
 def test_literals_of_every_comparable_type_are_bounds(lake: Lakehouse) -> None:
     schema = lake.table("app.t").table.schema
 
@@ -126,6 +127,7 @@ def test_literals_of_every_comparable_type_are_bounds(lake: Lakehouse) -> None:
         assert not bounds(condition), condition
 
 
+@pytest.mark.slow
 def test_another_session_sees_what_was_committed_between_its_queries(tmp_path: Path) -> None:
     uri = str(tmp_path / "lake")
     with Lakehouse.open(uri) as lake, Lakehouse.open(uri) as other:

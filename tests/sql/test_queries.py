@@ -63,6 +63,7 @@ def test_files_outside_of_the_bounds_are_not_read(warehouse_uri: str) -> None:
         assert _rows(lake, "SELECT id FROM app.t WHERE n = 5 ORDER BY id") == [(5,), (205,)]
 
 
+@pytest.mark.slow
 def test_a_query_has_a_limit_of_time_and_of_size_and_fails_late(warehouse_uri: str) -> None:
     hasty = Settings(sql=SqlSettings(timeout_seconds=0.3))
     with Lakehouse.open(warehouse_uri, settings=hasty) as lake, pytest.raises(Unsupported, match=r"sql\.timeout_seconds"):
@@ -112,6 +113,7 @@ def test_bounded_functions_compute_what_duckdbs_own_do(large: Lakehouse) -> None
             assert [row[: len(own[0])] for row in _rows(large, f"SELECT {values}")] == own
 
 
+@pytest.mark.slow
 def test_updates_that_race_all_count(warehouse_uri: str) -> None:
     with Lakehouse.open(warehouse_uri) as lake:
         lake.sql(f"{_TABLE}; INSERT INTO app.t VALUES (1, 'x', 0)")

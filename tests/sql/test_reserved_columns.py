@@ -81,6 +81,7 @@ def test_every_statement(lake: Lakehouse, table: str) -> None:
     assert {"order", "select", "group"} <= set(changes.rows.column_names)
 
 
+@pytest.mark.slow
 def test_alter_and_restore(lake: Lakehouse, table: str) -> None:
     run(lake, f"TRUNCATE {table}; INSERT INTO {table} VALUES (1, 'a', 'g')")
     run(lake, f"STORAGE FLUSH TABLE n.{table}")

@@ -51,6 +51,7 @@ def returned(session: SqlSession, text: str) -> list[tuple[Any, ...]]:
     return [tuple(row.values()) for row in found.to_pylist()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("table", KINDS)
 def test_rows_are_returned_as_they_are_behind_the_statement(lake: Lakehouse, ann: SqlSession, table: str) -> None:
     insert = f"INSERT INTO n.{table} (id, data, at, amount) VALUES (1, '{{\"a\": [1]}}', '09:30', 1.5), (2, NULL, NULL, NULL)"

@@ -40,6 +40,7 @@ def test_brackets_nest_as_deep_as_people_write_them(lake: Lakehouse, deep: int) 
     assert sys.getrecursionlimit() == before
 
 
+@pytest.mark.slow
 def test_text_that_nests_deeper_is_refused(lake: Lakehouse) -> None:
     for deep in (400, 5_000):
         with pytest.raises(BadSyntax, match="nested too deep"):

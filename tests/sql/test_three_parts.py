@@ -63,6 +63,7 @@ def test_queries(sql: Sql, query: str, expected: list[tuple[object, ...]]) -> No
     assert rows(sql(f"EXPLAIN {query}")[0])
 
 
+@pytest.mark.slow
 def test_views_and_writes(lake: Lakehouse, sql: Sql) -> None:
     sql("CREATE SHARED TABLE lakewarden.n.w (id BIGINT PRIMARY KEY, v TEXT)")
     sql("CREATE VIEW lakewarden.n.seen AS SELECT lakewarden.n.w.id, v FROM lakewarden.n.w")

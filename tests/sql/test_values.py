@@ -474,6 +474,7 @@ def test_a_cast_to_numeric_that_38_digits_do_not_hold_is_refused(lake: Lakehouse
             lake.sql(f"SELECT {written}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("column", ["f", "d"])
 def test_an_update_changes_zero_to_minus_zero_and_leaves_nan(lake: Lakehouse, column: str) -> None:
     def updated(value: str) -> int:

@@ -74,6 +74,7 @@ def test_a_range_is_one_call_and_without_keys_none(lake: Lakehouse) -> None:
     assert rows(lake) == ["two", "three", "seven"]
 
 
+@pytest.mark.slow
 def test_k_3_s_update_past_the_log_is_undone_by_a_flush_unless_one_came_first(lake: Lakehouse, k3: SqlSession) -> None:
     lake.flush("app.t")
     write(k3, "UPDATE t SET v = 'pending' WHERE id = 1")
@@ -209,6 +210,7 @@ def test_nobody_sees_a_table_before_its_rows(lake: Lakehouse, monkeypatch: pytes
     assert seen == ["mine", "t"] * 2
 
 
+@pytest.mark.slow
 def test_rows_of_a_partitioned_table_are_in_the_directories_of_their_values(lake: Lakehouse, k3: SqlSession) -> None:
     lake.sql("CREATE TABLE app.p (id INT PRIMARY KEY, day TEXT, n INT) PARTITION BY (day); INSERT INTO app.p VALUES (1, 'x', 1)")
     lake.flush("app.p")

@@ -86,6 +86,7 @@ def test_processes_take_turns_by_postgres(tmp_path: Path) -> None:
     assert _count_in_processes(factory, tmp_path / "counter") == 30
 
 
+@pytest.mark.slow
 def test_threads_take_turns_in_one_process(tmp_path: Path) -> None:
     factory = LockFactory(str(tmp_path / "state"), replace(CALM, kind="process"))
     counter = tmp_path / "counter"

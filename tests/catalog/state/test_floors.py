@@ -257,6 +257,7 @@ def test_of_what_another_object_has_nothing_is_read_and_it_goes_by_the_dozen() -
     )
 
 
+@pytest.mark.slow
 def test_each_of_many_processes_reads_one_object_of_a_copy_that_it_only_lists() -> None:
     store = bucket()
     read = 0
@@ -273,6 +274,7 @@ def test_each_of_many_processes_reads_one_object_of_a_copy_that_it_only_lists() 
     assert len(store.list(PREFIX)) <= 36
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", in_the_gate(range(40), *range(12)))
 def test_whatever_several_processes_read_and_add_no_note_is_lost(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Some sleep between a listing and what they add; bounds are low, so that all of them are met."""

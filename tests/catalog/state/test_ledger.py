@@ -50,6 +50,7 @@ def test_what_was_taken_is_known_with_its_newest_etag(store: ObjectStore) -> Non
     assert known(Ledger(store, "pl_2"), "a") == {}
 
 
+@pytest.mark.slow
 def test_runs_are_merged_and_their_number_stays_small(store: ObjectStore) -> None:
     ledger = Ledger(store, "pl_1")
     for number in range(300):

@@ -9,6 +9,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 from lakewarden.catalog.state import records
 
 _PACKAGE = Path(records.__file__).parents[2]
@@ -67,6 +69,7 @@ def _overwrites(node: ast.AST) -> bool:
     return False
 
 
+@pytest.mark.slow
 def test_whatever_is_overwritten_has_its_reason() -> None:
     found = {
         (path.relative_to(_PACKAGE).as_posix(), name)

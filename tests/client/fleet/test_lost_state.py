@@ -127,6 +127,7 @@ def test_what_a_figure_needs_and_cannot_be_read_is_told(broken: Breaks, objects:
         assert found["findings"], "a check says it, too, and goes on"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", DAMAGE)
 def test_what_no_figure_needs_changes_none(warehouse: Path, broken: Breaks, damage: str) -> None:
     before, after = _seen(warehouse), _seen(broken(_NOT_NEEDED, damage))

@@ -99,6 +99,7 @@ def test_k3_064_strong_hides_what_was_deleted_and_has_one_row_a_key(k3: K3, tabl
     assert kinds(k3, table, "STRONG") == {2: "hot", 3: "hot"}
 
 
+@pytest.mark.slow
 def test_k3_065_strong_has_each_row_once_while_a_drain_commits(lake: Lakehouse) -> None:
     k3 = lake.k3
     make(k3, "draining")

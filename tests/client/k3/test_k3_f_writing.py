@@ -102,6 +102,7 @@ def test_k3_085_delete_of_keys_of_a_query(k3: K3, table: str) -> None:
     assert kinds(k3, table).keys() == {1, 2}
 
 
+@pytest.mark.slow
 def test_k3_086_update_past_the_keys_is_a_commit_with_a_warning(k3: K3, drained: str, keyless: str) -> None:
     for name, where in ((drained, " WHERE event_type = 'click'"), (drained, ""), (keyless, " WHERE id = 1 OR true")):
         before = version(k3, name)
@@ -193,6 +194,7 @@ def test_k3_097_after_a_compact_a_direct_write_stays(k3: K3, drained: str) -> No
     assert kinds(k3, drained, "EVENTUAL")[1] == "direct"
 
 
+@pytest.mark.slow
 def test_k3_098_a_drain_needs_no_call_of_the_writer(lake: Lakehouse) -> None:
     k3 = lake.k3
     make(k3, "due")
@@ -230,6 +232,7 @@ def test_later_rows_win_in_one_call_and_in_a_table_of_sql_that_refuses_they_fail
         k3.insert(BUCKET, "native", [{"id": 1}])
 
 
+@pytest.mark.slow
 def test_k3_100_overwrite_and_the_actions_of_a_merge(k3: K3, drained: str) -> None:
     k3.insert(BUCKET, drained, [event(5, "pending")])
     answer = k3.insert(BUCKET, drained, [event(7), event(8)], mode="overwrite")
@@ -248,6 +251,7 @@ def test_k3_100_overwrite_and_the_actions_of_a_merge(k3: K3, drained: str) -> No
     assert kinds(k3, drained) == {}
 
 
+@pytest.mark.slow
 def test_k3_101_tables_are_defined_by_sql(k3: K3) -> None:
     made = run(k3, "CREATE TABLE by_sql (id LONG, v STRING, PRIMARY KEY (id))")
     assert made == {"op": "create_table", "targetTable": "by_sql", "version": "0"}

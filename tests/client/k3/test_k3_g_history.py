@@ -47,6 +47,7 @@ def entries(k3: K3, table: str, operation: str = "") -> list[Any]:
     return [entry for entry in found if operation in ("", entry["operation"])]
 
 
+@pytest.mark.slow
 def test_k3_102_an_entry_in_full(k3: K3, table: str) -> None:
     for entry in entries(k3, table):
         assert entry.keys() == FIELDS
@@ -125,6 +126,7 @@ def test_k3_110_user_metadata_is_an_object(k3: K3, lake: Lakehouse) -> None:
     assert found == [{}, {"raw": "by hand"}, {"job": "x"}]
 
 
+@pytest.mark.slow
 def test_k3_110_user_metadata_is_what_the_caller_attached_and_nothing_else(k3: K3) -> None:
     make(k3, "attached")
     k3.insert(BUCKET, "attached", [event(1)], user_metadata={"job": "x"})

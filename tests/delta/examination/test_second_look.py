@@ -223,6 +223,7 @@ def _look_while_busy(path: Path, looks: int, seed: int) -> int:
     return len(versions)
 
 
+@pytest.mark.slow
 def test_nothing_false_is_said_while_a_writer_commits_compacts_and_vacuums(tmp_path: Path) -> None:
     assert _look_while_busy(tmp_path / "t", 60, 7) >= 10
 

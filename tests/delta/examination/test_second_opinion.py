@@ -29,6 +29,7 @@ def _state(scope: ScopeTarget) -> LogState:
     return table_of(scope).log_state
 
 
+@pytest.mark.slow
 def test_it_agrees_on_every_version_of_ours(tmp_path: Path) -> None:
     scope = target(tmp_path / "a b%c")
     for number in range(12):  # a checkpoint among them

@@ -47,6 +47,7 @@ _DOUBLE = "c2"
 _ROWS = st.lists(st.tuples(*(st.none() | values for values in _TYPES.values())), min_size=1, max_size=12)
 
 
+@pytest.mark.slow
 @given(rows=_ROWS, group=st.integers(1, 5))
 def test_statistics_are_those_of_all_rows(
     tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[Any, ...]], group: int
@@ -77,6 +78,7 @@ def test_what_we_write_has_the_statistics_of_its_rows(
     assert (made.min_seq, made.max_seq) == ((7, 6 + len(rows)) if rows else (None, None))
 
 
+@pytest.mark.slow
 def test_a_long_footer_and_long_values(tmp_path: Path) -> None:
     """A footer of more than one read; values of which Parquet keeps no ends."""
     table = _every([(None, 1, None, None, "x" * 5_000 if number == 500 else "y", *[None] * 5, number) for number in range(1_000)])

@@ -44,6 +44,7 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> tuple[ObjectStore, datetime
     return open_store(Location(str(place))), begin
 
 
+@pytest.mark.slow
 @given(minutes=_MINUTES)
 def test_the_search_and_the_whole_log_give_the_same_version(log: tuple[ObjectStore, datetime], minutes: int) -> None:
     store, begin = log

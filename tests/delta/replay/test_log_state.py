@@ -75,6 +75,7 @@ def _made(path: Path, commits: int) -> HandWritten:
     return table
 
 
+@pytest.mark.slow
 def test_equals_delta_rs_at_every_version(tmp_path: Path) -> None:
     table = _made(tmp_path / "t", 12)
     DeltaTable(table.path, version=7).create_checkpoint()

@@ -106,6 +106,7 @@ def test_a_size_that_no_vector_has_is_refused(table: HandWritten, size: int) -> 
         deleted(table, Vector("i", "", size, 0), 9)
 
 
+@pytest.mark.slow
 def test_garbage_ends_in_an_error_with_a_name(table: HandWritten) -> None:
     chance = random.Random(38)
     data = bitmap(chance.sample(range(100_000), 5_000))

@@ -258,6 +258,7 @@ def test_an_object_that_is_read_at_last_is_no_reject_any_more(lake: Lakehouse) -
     assert table(lake) == [(1, "a"), (2, "b"), (8, "fixed")]
 
 
+@pytest.mark.slow
 def test_rejects_are_written_by_batches_that_have_some_and_read_where_an_object_comes_again(lake: Lakehouse) -> None:
     make(lake)
     upload(lake, {"a.csv": A})

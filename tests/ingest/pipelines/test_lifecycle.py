@@ -31,6 +31,7 @@ def test_a_table_without_a_schema_is_described_and_cannot_be_read(lake: Lakehous
     assert [row["column_name"] for row in rows(lake, "DESCRIBE n.t")] == ["id", "name"]
 
 
+@pytest.mark.slow
 def test_a_move_takes_the_ledger_along(lake: Lakehouse, tmp_path: Path) -> None:
     """A batch is open while the table moves."""
     upload(lake, {"a.csv": A})
@@ -59,6 +60,7 @@ def test_a_restore_takes_rows_back_and_nothing_brings_them_but_a_trigger(lake: L
     assert table(lake) == [(1, "a"), (2, "b"), (3, "c")]
 
 
+@pytest.mark.slow
 def test_a_dropped_table_leaves_its_rejects_and_the_next_one_has_its_own(lake: Lakehouse) -> None:
     upload(lake, {"a.csv": A, "bad.csv": "id,name\n1\n"})
     ingest(lake)

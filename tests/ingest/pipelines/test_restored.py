@@ -147,6 +147,7 @@ def test_without_a_run_each_object_is_taken_again_in_place_of_its_rows(scene: Sc
     assert {one.outcome for one in scene.lake.repair()} == {"skipped"}
 
 
+@pytest.mark.slow
 def test_an_entry_that_is_torn_is_void_behind_a_repair(scene: Scene) -> None:
     take(scene, "a")
     entries = next((scene.root / "w" / "_lakewarden" / "pipelines").glob("*")) / "entries"
@@ -158,6 +159,7 @@ def test_an_entry_that_is_torn_is_void_behind_a_repair(scene: Scene) -> None:
     assert names(scene) == ["a"]
 
 
+@pytest.mark.slow
 def test_objects_that_may_have_been_taken_come_in_their_order(tmp_path: Path) -> None:
     """Of a table with a key a later object wins, in whatever batches they are taken again."""
     scene = Scene(tmp_path, Settings(pipelines=PipelinesSettings(batch_objects=1)))
@@ -173,6 +175,7 @@ def test_objects_that_may_have_been_taken_come_in_their_order(tmp_path: Path) ->
     scene.lake.close()
 
 
+@pytest.mark.slow
 def test_rejects_have_numbers_of_their_own(scene: Scene) -> None:
     """The table of rejects alone remembers what came behind the backup of all else."""
     take(scene, "a")
@@ -188,6 +191,7 @@ def test_rejects_have_numbers_of_their_own(scene: Scene) -> None:
     assert names(scene) == ["a"]
 
 
+@pytest.mark.slow
 def test_a_table_without_the_hidden_column_stops(tmp_path: Path) -> None:
     scene = Scene(tmp_path)
     make(scene.lake)

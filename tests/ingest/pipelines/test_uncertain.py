@@ -128,6 +128,7 @@ def test_a_repair_that_dies_is_made_again(scene: Scene, monkeypatch: pytest.Monk
     assert {one.outcome for one in scene.lake.repair()} == {"skipped"}
 
 
+@pytest.mark.slow
 def test_both_from_backups_the_datas_the_older_one(scene: Scene) -> None:
     take(scene, "a")
     data = scene.copy("data")
@@ -142,6 +143,7 @@ def test_both_from_backups_the_datas_the_older_one(scene: Scene) -> None:
     assert names(scene) == ["a", "b", "c"]
 
 
+@pytest.mark.slow
 def test_both_from_backups_the_states_the_older_one(scene: Scene) -> None:
     take(scene, "a")
     state = scene.copy("_lakewarden")
@@ -155,6 +157,7 @@ def test_both_from_backups_the_states_the_older_one(scene: Scene) -> None:
     assert names(scene) == ["a", "b", "c"]
 
 
+@pytest.mark.slow
 def test_lost_rejects_make_the_pipeline_stop(scene: Scene) -> None:
     take(scene, "a")
     upload(scene.lake, {"bad.csv": "other\n1\n"})

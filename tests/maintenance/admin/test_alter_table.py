@@ -52,6 +52,7 @@ def test_a_rename_keeps_values_and_a_column_added_anew_starts_empty(lake: Lakeho
     assert [schema.version for schema in lake.tables()[0].schemas] == [1, 2, 3, 4, 5]
 
 
+@pytest.mark.slow
 def test_older_rows_have_the_default_of_a_not_null_column_before_and_after_the_flush_that_writes_it(lake: Lakehouse) -> None:
     lake.table(NOTES).write(notes({1: "cold", 2: "cold"}), user="u")
     lake.flush(NOTES)

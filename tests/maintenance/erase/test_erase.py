@@ -348,6 +348,7 @@ def _copy(lake: Lakehouse, *to: str) -> None:
     shutil.copy(Path(lake.warehouse.uri).parent / "copy.parquet", where)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("erased")
 def test_a_copied_data_file_is_found_by_its_footer(lake: Lakehouse) -> None:
     _copy(lake, "data", "chat", "notes", "bob", "harmless.bin")
@@ -582,6 +583,7 @@ def test_a_queued_erasure_is_run_by_its_keyed_hash_alone(lake: Lakehouse) -> Non
         lake.erase_requested(request)
 
 
+@pytest.mark.slow
 def test_an_erasure_at_once_takes_the_queued_one_along(lake: Lakehouse) -> None:
     make_notes(lake)
     request = lake.request_erasure("ann-7f3a", even_if_unknown=True)

@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -143,6 +144,7 @@ def _too_large(task: FlushTask) -> ScopeReport:
     raise AssertionError(f"{task.target.scope} is small")
 
 
+@pytest.mark.slow
 @settings(max_examples=max(examples(12), settings().max_examples // 8) if STORE == "disk" else 5)
 @given(
     plan=st.dictionaries(st.integers(20, 90), st.sampled_from(_ACTIONS), max_size=8),

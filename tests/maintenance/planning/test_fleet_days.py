@@ -78,6 +78,7 @@ def test_what_is_not_kept_yet_is_counted_too(lake: Lakehouse) -> None:
     assert (_flushes(lake)["jobs"], _flushes(lake)["files_removed"]) == (2, 1)
 
 
+@pytest.mark.slow
 def test_a_day_is_kept_every_few_minutes_and_counts_each_job_once(lake: Lakehouse, clock: Clock) -> None:
     for expected in range(1, 6):
         _flush(lake, "ann")
@@ -288,6 +289,7 @@ def test_a_dropped_table_leaves_nothing(lake: Lakehouse) -> None:
     assert (found.tables, found.verdict, found.schedules_at) == ((), "0 scopes: all well", START)
 
 
+@pytest.mark.slow
 def test_no_user_is_kept_and_an_erasure_finds_one_that_is(lake: Lakehouse) -> None:
     _flush(lake, "ann-of-kept-figures", "bob")
     _book(lake)

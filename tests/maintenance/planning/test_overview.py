@@ -62,6 +62,7 @@ def test_tables_are_counted_and_the_worst_scopes_named_without_opening_one(
     assert 0 < bob.bytes + cyd.bytes < table.bytes
 
 
+@pytest.mark.slow
 @pytest.mark.disk
 def test_the_list_is_bounded_and_the_numbers_are_not(lake: Lakehouse) -> None:
     assert [one.user for one in lake.overview(1).scopes] == ["cyd"]
@@ -78,6 +79,7 @@ def test_the_list_is_bounded_and_the_numbers_are_not(lake: Lakehouse) -> None:
     assert lake.overview().reasons == {NOTES: {"may need compact": 4}}
 
 
+@pytest.mark.slow
 @pytest.mark.disk
 def test_the_sums_are_kept_as_long_as_the_floor_is_the_same(lake: Lakehouse, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(census, "_WORTH_KEEPING", 0)

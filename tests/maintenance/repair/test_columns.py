@@ -108,6 +108,7 @@ def test_columns_that_are_younger_than_the_state_come_back(place: Place, kind: s
         assert all(one.passed for one in lake.check())
 
 
+@pytest.mark.slow
 def test_not_null_and_defaults_come_back_where_delta_says_them(place: Place) -> None:
     with place.lake() as lake:
         lake.sql(f"CREATE NAMESPACE n; {KINDS['user']}")
@@ -129,6 +130,7 @@ def test_not_null_and_defaults_come_back_where_delta_says_them(place: Place) -> 
             lake.table("n.t").write([{"id": 4, "x": None}], user="bob")
 
 
+@pytest.mark.slow
 def test_scopes_of_several_versions_come_back_each(place: Place) -> None:
     with place.lake() as lake:
         lake.sql(f"CREATE NAMESPACE n; {KINDS['user']}")

@@ -48,6 +48,7 @@ def _named(scene: Scene) -> list[RepairReport]:
     return scene.lake().repair(TABLE)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("repair", [_whole_warehouse, _named])
 def test_a_garbled_file_is_replaced_by_what_is_left(scene: Scene, repair: Callable[[Scene], list[RepairReport]]) -> None:
     _garble(_newest(scene))

@@ -141,6 +141,7 @@ def test_what_was_set_apart_is_found_by_who_searches(scene: Scene) -> None:
     assert any("_quarantine/" in found.uri for found in scene.lake().verify_erased(HURT).findings)
 
 
+@pytest.mark.slow
 def test_a_vacuum_and_other_readers_pass_the_quarantine_over(scene: Scene) -> None:
     scene.settings = FORGOTTEN
     lose_commit(scene)

@@ -77,6 +77,7 @@ KEYS = st.lists(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(KEYS)
 def test_an_object_belongs_to_the_innermost_table(keys: list[str]) -> None:

@@ -13,6 +13,7 @@ from tests.delta.hand_written import HandWritten, add
 pytestmark = pytest.mark.disk
 
 
+@pytest.mark.slow
 def test_what_we_do_to_a_table_damages_none(tmp_path: Path) -> None:
     place, other = tmp_path / "w", tmp_path / "other"
     other.mkdir()

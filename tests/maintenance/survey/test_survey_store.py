@@ -203,6 +203,7 @@ def test_an_erasure_removes_what_is_kept_and_names_the_user(lake: Lakehouse, spe
     assert all(mark in path for path in _paths(lake)), "a later survey of the same place must not bring the name back"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spelled", ["ann", "dept=ann", "a%6En", "!61nn"])
 @pytest.mark.parametrize("room", ["surveys", "logs", "sums"])
 def test_a_planted_name_is_found(lake: Lakehouse, spelled: str, room: str) -> None:
@@ -223,6 +224,7 @@ def test_a_planted_name_is_found(lake: Lakehouse, spelled: str, room: str) -> No
     assert lake.erase("ann").result == "complete"
 
 
+@pytest.mark.slow
 def test_names_that_are_words_of_ours_hinder_no_erasure(lake: Lakehouse) -> None:
     """They stand in columns of ours; a look goes where a path or a sentence has them."""
     table = make_notes(lake)

@@ -119,6 +119,7 @@ def _left(rows: list[Row], filters: list[Filter]) -> list[str]:
     return sorted(str(row) for row in rows if all(_holds(each, row) for each in filters))
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(40), deadline=None)
 @given(
     table=st.sampled_from(["n.t", "n.own"]),

@@ -71,6 +71,7 @@ def test_who_ends_it_is_told_and_nothing_is_done_again_for_them(error: type[Exce
     assert len(opening.opened) == 2
 
 
+@pytest.mark.slow
 def test_a_query_that_others_end_again_and_again_gives_up() -> None:
     opening = _Opening()
 

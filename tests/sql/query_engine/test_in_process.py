@@ -246,6 +246,7 @@ def test_a_forked_process_has_an_engine_of_its_own(warehouse_uri: str) -> None:
     assert ran.returncode == 7
 
 
+@pytest.mark.slow
 def test_a_result_beyond_its_bound_is_spooled_to_disk(engine: QueryEngine) -> None:
     text = "SELECT i, i // 2 AS half, {'a': i}::JSON AS j FROM range(200000) r(i) ORDER BY i"
     expected = engine.run(text, {}, Limits(60.0, 1 << 30))

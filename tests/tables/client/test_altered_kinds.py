@@ -100,6 +100,7 @@ def test_a_table_with_before_images_takes_no_rows_of_older_columns(lake: Lakehou
     assert len(rows(other)) == 1
 
 
+@pytest.mark.slow
 def test_another_table_of_the_same_name_gets_nothing(lake: Lakehouse, other: Lakehouse) -> None:
     for table in (KEYLESS, KEYED):
         client = opened(lake, table)

@@ -179,6 +179,7 @@ def taken(table: TableClient, row: dict[str, Any]) -> bool:
     return True
 
 
+@pytest.mark.slow
 def test_whatever_comes_before_a_key_is_taken_if_it_is_live(lake: Lakehouse, other: Lakehouse) -> None:
     """Two processes in turn, each with what it keeps of the keys."""
     draw, live = Random(7), set[int]()

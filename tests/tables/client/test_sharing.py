@@ -190,6 +190,7 @@ def test_of_inserts_of_one_key_one_is_taken(lake: Lakehouse, monkeypatch: pytest
     assert sorted(isinstance(each, ConstraintViolation) for each in outcomes) == [False, True, True, True]
 
 
+@pytest.mark.slow
 def test_updates_of_one_scope_take_turns_and_see_each_other(lake: Lakehouse, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(appending, "_ATTEMPTS", 1)
     lake.sql("INSERT INTO chat.shared VALUES (1, '')")
@@ -232,6 +233,7 @@ def test_a_column_added_meanwhile_is_written_through_the_same_log(lake: Lakehous
     assert {row["id"]: row["more"] for row in lake.table(NOTES).read(user="u").to_pylist()} == {1: None, 2: "m", 3: None}
 
 
+@pytest.mark.slow
 def test_nothing_is_lost_between_the_threads_of_two_processes(lake: Lakehouse, warehouse_uri: str) -> None:
     lake.table("chat.shared").write([{"id": 0, "text": ""}])
     taken: list[int] = []

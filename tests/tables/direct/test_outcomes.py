@@ -209,6 +209,7 @@ def test_a_write_that_no_floor_could_note_is_not_acknowledged(lake: Lakehouse, e
     assert there(events) == {1: "a", 2: "b"}
 
 
+@pytest.mark.slow
 def test_a_state_from_a_backup_takes_no_direct_write(lake: Lakehouse, events: TableClient, tmp_path: Path) -> None:
     state, backup = tmp_path / "lake" / "_lakewarden", tmp_path / "backup"
     shutil.copytree(state, backup)

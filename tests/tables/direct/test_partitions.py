@@ -113,6 +113,7 @@ def test_tasks_change_files_side_by_side_with_numbers_of_their_own(lake: Lakehou
     assert not [finding for finding in lake.check() if not finding.passed]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("sales")
 def test_a_change_data_feed_has_what_tasks_change_and_nothing_of_a_run_that_lost(lake: Lakehouse) -> None:
     lake.sql(f"ALTER TABLE {SALES} SET TBLPROPERTIES (CHANGE_DATA_FEED = on)")
@@ -133,6 +134,7 @@ def test_a_change_data_feed_has_what_tasks_change_and_nothing_of_a_run_that_lost
     assert not [finding.message for finding in lake.check() if "no commit names" in finding.message]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("sales")
 def test_a_change_data_feed_has_what_an_overwrite_removes_and_nothing_of_the_files_that_it_brings_to_new_columns(
     lake: Lakehouse,

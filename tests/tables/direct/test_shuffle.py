@@ -77,6 +77,7 @@ def target_of(lake: Lakehouse) -> ScopeTarget:
     return lake.table(SALES).reader.target(None)
 
 
+@pytest.mark.slow
 @settings(max_examples=max(settings().max_examples // 4, 5))
 @given(tasks=_TASKS, size=st.sampled_from([100, 1_000, 1 << 20]), at_once=st.sampled_from([1, 2_000, 1 << 20]))
 def test_nothing_is_lost_and_nothing_comes_twice(tasks: list[list[list[str | None]]], size: int, at_once: int) -> None:
@@ -180,6 +181,7 @@ def test_blocks_are_sorted_by_partition_with_null_first() -> None:
     assert [block.partition[0][1] for block in sorted(blocks, key=lambda one: one.place)] == [None, "a", "b"]
 
 
+@pytest.mark.slow
 def test_rows_that_come_in_many_parts_leave_two_files_in_a_partition(warehouse_uri: str) -> None:
     """The first part as it is, and the others together."""
     days = [f"day {number}" for number in range(20)]

@@ -85,6 +85,7 @@ def data_files(lake: Lakehouse, name: str) -> list[Path]:
     return sorted(path for path in place.rglob("*.parquet") if "_delta_log" not in path.parts)
 
 
+@pytest.mark.slow
 def test_a_key_is_looked_for_in_its_bucket_alone(lake: Lakehouse, sql: Sql) -> None:
     """All other files are taken away: whoever reads one of them notices."""
     sql("CREATE DYNAMIC TABLE pruned (dt TEXT, id INT, v INT, PRIMARY KEY (dt, id)) PARTITIONED BY (dt) WITH ('bucket' = '4')")

@@ -107,6 +107,7 @@ def test_fl_008_drop_where_the_path_is_gone(lake: Lakehouse, sql: Sql) -> None:
     assert TableName("n", "t8") not in lake.warehouse.catalog.read().tables
 
 
+@pytest.mark.slow
 def test_fl_010_names_of_one_to_three_parts(sql: Sql) -> None:
     for name in ("lakewarden.n.t10", "n.t10", "t10"):
         sql(f"CREATE DYNAMIC TABLE {name} (a INT); DESCRIBE TABLE EXTENDED {name}")

@@ -94,6 +94,7 @@ def test_fl_043_overwrite_of_partitions(lake: Lakehouse, sql: Sql) -> None:
     assert rows(lake, "d43b") == {(2,)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("key", [", PRIMARY KEY (dt, id)", ""])
 def test_fl_044_overwrite_makes_no_changelog(lake: Lakehouse, sql: Sql, key: str) -> None:
     name = "d44k" if key else "d44"
@@ -144,6 +145,7 @@ def test_fl_046_a_command_that_lost_asks_to_retry(lake: Lakehouse, sql: Sql) -> 
         overwriting(lake, "d46", "x")
 
 
+@pytest.mark.slow
 def test_fl_047_nothing_stays_of_it_and_the_stream_goes_on(lake: Lakehouse, sql: Sql) -> None:
     sql(f"CREATE DYNAMIC TABLE d47 {KEYED}; INSERT INTO d47 VALUES ('x', 1, 1)")
     with pytest.raises(Conflict):
@@ -152,12 +154,14 @@ def test_fl_047_nothing_stays_of_it_and_the_stream_goes_on(lake: Lakehouse, sql:
     assert [path for path in files(lake, "d47") if "direct-" in path.name] == []
 
 
+@pytest.mark.slow
 def test_fl_048_other_partitions_do_not_conflict(lake: Lakehouse, sql: Sql) -> None:
     sql(f"CREATE DYNAMIC TABLE d48 {KEYED}; INSERT INTO d48 VALUES ('x', 1, 1)")
     overwriting(lake, "d48", "y")
     assert rows(lake, "d48") == {("x", 5, 5), ("y", 7, 7)}
 
 
+@pytest.mark.slow
 def test_fl_079_drop_partition(lake: Lakehouse, sql: Sql) -> None:
     sql(f"CREATE DYNAMIC TABLE d79 {KEYED}; INSERT INTO d79 VALUES ('x', 1, 1), ('y', 1, 1); STORAGE FLUSH TABLE n.d79")
     sql("INSERT INTO d79 VALUES ('x', 2, 2)")

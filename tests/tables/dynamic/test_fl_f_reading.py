@@ -105,6 +105,7 @@ def test_fl_065_the_reader_rebuilds_what_rows_were_before(lake: Lakehouse, sql: 
     assert listed(lake, f"f65_{mode}", upto) == wanted, "the same from the history"
 
 
+@pytest.mark.slow
 def test_fl_066_all_the_log_has_what_rows_were_before(lake: Lakehouse, sql: Sql) -> None:
     """Without the Delta table, and with the history of the log alone: nothing else is read. A table with `upsert` needs both."""
     made: dict[str, Listed] = {}

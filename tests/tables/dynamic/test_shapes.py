@@ -75,6 +75,7 @@ def found(lake: Lakehouse, query: str) -> Counter[Row]:
     return Counter(tuple(row.values()) for row in rows.to_pylist())
 
 
+@pytest.mark.slow
 @every_shape
 def test_what_is_written_is_read(lake: Lakehouse, sql: Sql, shape: Shape) -> None:
     """Hot, half hot and cold: all rows, those of a partition, those with a value, and some columns."""

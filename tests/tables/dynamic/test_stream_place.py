@@ -117,6 +117,7 @@ def test_a_place_is_held_while_nothing_is_written_and_given_back_at_the_end(lake
     assert ids(lake, "held") == [1]
 
 
+@pytest.mark.slow
 def test_no_renewal_comes_behind_the_end_of_a_stream(lake: Lakehouse, sql: Sql) -> None:
     sql(f"CREATE DYNAMIC TABLE ended {KEYED}")
     table, catalog = table_of(lake, "ended"), lake.warehouse.catalog

@@ -92,6 +92,7 @@ def test_rows_whose_answer_was_lost_are_whole_when_they_land(lake: Lakehouse, mo
     assert live(table) == {row["id"]: row for row in rows({1: "a", 2: "b", 3: "c"})}
 
 
+@pytest.mark.slow
 def test_many_rows_are_taken_in_parts_by_key(lake: Lakehouse, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(images_log, "_PART_BYTES", 4000)
     table = make(lake)

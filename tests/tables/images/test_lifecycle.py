@@ -211,6 +211,7 @@ def test_after_a_restore_they_are_what_was_restored(lake: Lakehouse, discard: bo
 # Columns
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("flushed", [False, True])
 def test_columns_that_change_between_the_write_and_the_read(lake: Lakehouse, flushed: bool) -> None:
     table = make(lake)

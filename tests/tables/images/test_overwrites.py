@@ -137,6 +137,7 @@ def test_an_insert_waits_too(lake: Lakehouse, other: Lakehouse, waits: Begin) ->
     assert listed(table.changes(after=-1))[-1] == ("insert", 2, "b")
 
 
+@pytest.mark.slow
 def test_writes_to_other_partitions_refuse_nothing(lake: Lakehouse, other: Lakehouse) -> None:
     lake.create_namespace("n")
     columns = [Column("day", "INT"), Column("id", "BIGINT"), Column("text", "TEXT")]

@@ -43,6 +43,7 @@ def other(lake: Lakehouse) -> Iterator[Lakehouse]:
         yield opened
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", _KINDS)
 def test_inserts_are_taken_as_by_a_dictionary(
     lake: Lakehouse, other: Lakehouse, monkeypatch: pytest.MonkeyPatch, kind: str

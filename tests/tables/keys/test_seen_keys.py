@@ -144,6 +144,7 @@ class _CountedStores:
         monkeypatch.setattr(SeenKeys, "_store", counted)
 
 
+@pytest.mark.slow
 def test_keys_of_many_small_files_go_to_disk_together(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(seen_keys, "_BATCH_ROWS", 1000)
     stores = _CountedStores(monkeypatch)

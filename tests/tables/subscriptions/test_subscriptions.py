@@ -244,6 +244,7 @@ def test_a_restore_ends_what_was_followed(lake: Lakehouse, table: TableClient) -
             assert told(live.poll()) == told(again.poll()) == [("insert", 3)]
 
 
+@pytest.mark.slow
 def test_an_erasure_ends_it_and_leaves_nothing_that_was_kept(lake: Lakehouse, table: TableClient) -> None:
     seqs = {user: table.write(notes({1: user}), user=user).last_seq for user in ("ada", "bob")}
     lake.flush()

@@ -141,6 +141,7 @@ def test_dead_bytes_are_unknown_behind_the_commit_of_another_and_known_again_beh
         assert _upkeep(_target(lake)).dead_bytes == 0
 
 
+@pytest.mark.slow
 @pytest.mark.disk
 def test_a_restore_leaves_open_how_much_is_dead(tmp_path: Path) -> None:
     with Lakehouse.open(str(tmp_path), settings=SETTINGS) as lake:
