@@ -6,6 +6,7 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
 from typing import ClassVar, Generic, TypeVar
 
 from lakewarden.base.clock import CarriedClock, random_id
@@ -15,7 +16,6 @@ from lakewarden.catalog.operations import Operation
 from lakewarden.catalog.report import ScopePlan, ScopeReport
 from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.manifest import refresh_manifest
-from lakewarden.delta.timeline import LogEntry
 from lakewarden.errors import Conflict, LakewardenError, Moved
 from lakewarden.maintenance.options import Options
 from lakewarden.maintenance.plans.rounds import Round, note_turn
@@ -74,15 +74,17 @@ class TableMaintenance(ByScope, Generic[Taken]):
         """
         return
 
-    def refused(self, run: MaintenanceRun[Taken], targets: Sequence[ScopeTarget]) -> Mapping[Scope, LakewardenError]:
+    def refused(self, at: Workplace, options: Taken, targets: Sequence[ScopeTarget]) -> Mapping[Scope, LakewardenError]:
         """The scopes that it must not work on, with the reason."""
         return {}
 
-    def completed(self, run: MaintenanceRun[Taken], targets: Sequence[ScopeTarget], now: datetime) -> Sequence[Taken]:
+    def completed(
+        self, at: Workplace, catalog: Catalog, options: Taken, targets: Sequence[ScopeTarget], now: datetime
+    ) -> Sequence[Taken]:
         """The options of each scope, with what the state knows of it. `now` was read before."""
-        return [run.options] * len(targets)
+        return [options] * len(targets)
 
-    def finish(self, run: MaintenanceRun[Taken], targets: Sequence[ScopeTarget], now: datetime) -> None:
+    def finish(self, at: Workplace, catalog: Catalog, targets: Sequence[ScopeTarget], now: datetime) -> None:
         """Tidies the state after a run; `now` as in `completed`."""
         return
 
@@ -95,22 +97,22 @@ class TableMaintenance(ByScope, Generic[Taken]):
         return None
 
     def look(self, at: Workplace, catalog: Catalog, request: Request) -> list[ScopeReport]:
-        return self._maintain(MaintenanceRun(at, catalog, self, request.options_of(self.takes), "", dry_run=True), request)
+        return self._maintain(at, catalog, MaintenanceRun(self, request.options_of(self.takes), "", dry_run=True), request)
 
     def run(self, at: Workplace, catalog: Catalog, request: Request, job_id: str | None = None) -> list[ScopeReport]:
         options = request.options_of(self.takes)
 
         def work(id_: str) -> list[ScopeReport]:
-            return self._maintain(MaintenanceRun(at, catalog, self, options, id_), request)
+            return self._maintain(at, catalog, MaintenanceRun(self, options, id_), request)
 
         return at.as_job(self.operation, request.scopes, work, job_id)
 
     def apply(self, at: Workplace, catalog: Catalog, plan: Plan, job_id: str) -> list[ScopeReport]:
         still = standing(at.warehouse, catalog, plan)
-        run = MaintenanceRun(at, catalog, self, plan.request.options_of(self.takes), job_id)
-        return maintain_targets(run.applying(plan.plan_id, still.lines), still.targets) + still.refused
+        run = MaintenanceRun(self, plan.request.options_of(self.takes), job_id).applying(plan.plan_id, still.lines)
+        return maintain_targets(at, catalog, run, still.targets) + still.refused
 
-    def _maintain(self, run: MaintenanceRun[Taken], request: Request) -> list[ScopeReport]:
+    def _maintain(self, at: Workplace, catalog: Catalog, run: MaintenanceRun[Taken], request: Request) -> list[ScopeReport]:
         """One job over the scopes of the tables (all where none is named); durable on a local disk when it returns.
 
         Scopes in which nothing is to do, by what the state knows, are not opened; where a table has many of them, one report
@@ -120,12 +122,12 @@ class TableMaintenance(ByScope, Generic[Taken]):
         Raises:
             NotFound, InvalidArgument: a name, a user or an option is not valid; nothing was done.
         """
-        warehouse, catalog, options = run.at.warehouse, run.catalog, run.options
+        warehouse, options = at.warehouse, run.options
         idle = [] if request.tables else left_out(warehouse, catalog, self.operation, cold_tables(catalog))
         if request.look or request.user is not None or not warehouse.identifies:
             targets, unread = readable_targets(warehouse, catalog, request.tables, request.user)
             held = [failed_report(target, self.operation, error, warehouse.clock()) for target, error in unread]
-            return maintain_targets(run, targets, spread=run.at.spread) + held + idle
+            return maintain_targets(at, catalog, run, targets, spread=at.spread) + held + idle
         tables = named_tables(catalog, request.tables)
         for table in tables:
             self.check(options, table.name, table.schema, warehouse.retention_hours(table))
@@ -141,7 +143,7 @@ class TableMaintenance(ByScope, Generic[Taken]):
             for table in tables
         ]
         targets = [target for one in chosen for target in one.targets]
-        reports = maintain_targets(run, targets, spread=run.at.spread)
+        reports = maintain_targets(at, catalog, run, targets, spread=at.spread)
         for table, one in zip(tables, chosen, strict=True):
             if one.turn:
                 note_turn(warehouse, table, one.turn, dry_run=run.dry_run)
@@ -150,11 +152,11 @@ class TableMaintenance(ByScope, Generic[Taken]):
 
 @dataclass(frozen=True)
 class MaintenanceRun(Generic[Taken]):
-    """An operation over scopes as it is planned (`dry_run`), run, or applied by a plan's lines."""
+    """An operation over scopes as it is planned (`dry_run`), run, or applied by a plan's lines.
 
-    at: Workplace
-    catalog: Catalog
-    """As it was read for the call."""
+    Picklable: with the options and the line of one scope alone it is sent to a task.
+    """
+
     does: TableMaintenance[Taken]
     options: Taken
     job_id: str
@@ -170,77 +172,57 @@ class MaintenanceRun(Generic[Taken]):
         return replace(self, dry_run=True)
 
 
-@dataclass(frozen=True)
-class MaintainTask(Generic[Taken]):
-    """One operation on one scope, as it is sent to a task. `clock` was read for the request."""
-
-    target: ScopeTarget
-    does: TableMaintenance[Taken]
-    options: Taken
-    dry_run: bool
-    job_id: str
-    clock: CarriedClock
-    planned: ScopePlan | None = None
-    """The scope's line of the plan, where a plan is applied."""
-    plan_id: str = ""
-    large_bytes: int | None = None
-    """A plan that reads more is deferred, if it can be spread."""
-    spread: Run | None = None
-    """Where it is spread then; a task that has it is not sent away."""
-
-
-def maintain_targets(run: MaintenanceRun[Taken], targets: Sequence[ScopeTarget], spread: Run | None = None) -> list[ScopeReport]:
+def maintain_targets(
+    at: Workplace, catalog: Catalog, run: MaintenanceRun[Taken], targets: Sequence[ScopeTarget], spread: Run | None = None
+) -> list[ScopeReport]:
     """Plans or runs the operation on these scopes, or applies the lines of a plan, which has all of them; durable on a local disk
     when it returns.
 
     Raises:
         NotFound, InvalidArgument: an option is not valid; nothing was done.
     """
-    does, warehouse = run.does, run.at.warehouse
+    does, warehouse = run.does, at.warehouse
     # All of them before anything is done: a request is refused as a whole.
     for target in targets:
         does.check(run.options, target.scope, target.schema, target.retention_hours)
     clock = CarriedClock.of(warehouse.clock)
-    now = clock.moment
+    now, present = clock.moment, Presence.of(targets)
     large = None if spread is None else warehouse.settings.flush.large_scope_bytes
-    refused = _refused(run, targets)
+    # Not worked on: those whose storage is away, or which the operation refuses.
+    away = {target.scope: error for target in targets if (error := present.why_not(target)) is not None}
+    refused = {**does.refused(at, run.options, targets), **away}
     there = [target for target in targets if target.scope not in refused]
+    # Each task has its scope's line alone: a plan may have thousands.
     tasks = [
-        MaintainTask(target, does, options, run.dry_run, run.job_id, clock, run.lines.get(target.scope), run.plan_id, large)
-        for target, options in zip(there, does.completed(run, there, now), strict=True)
+        (target, replace(run, options=options, lines={scope: run.lines[scope] for scope in [target.scope] if scope in run.lines}))
+        for target, options in zip(there, does.completed(at, catalog, run.options, there, now), strict=True)
     ]
-    done = iter(run.at.engine.run(maintain_scope, [SizedWork(task, _SCOPE_COST, task.target.on_disk) for task in tasks]))
+    work = partial(maintain_scope, clock=clock, large_bytes=large)
+    done = iter(at.engine.run(work, [SizedWork(task, _SCOPE_COST, task[0].on_disk) for task in tasks]))
     if spread is not None:
-        done = (_spread(task, report, spread) for task, report in zip(tasks, done, strict=True))
+        done = (
+            alone(maintain_scope(task, clock=clock, spread=spread)) if report.outcome == "deferred" else report
+            for task, report in zip(tasks, done, strict=True)
+        )
     errors = ((target, refused.get(target.scope)) for target in targets)
     reports = [next(done) if error is None else failed_report(target, does.operation, error, now) for target, error in errors]
     # Durable before it is noted: a floor above what a power cut left would read as a loss.
     sync({report.uri for report in reports if report.outcome == "done"})
-    reports = _noted(run, targets, explained(warehouse, run.catalog, reports))
+    reports = _noted(warehouse, run, targets, explained(warehouse, catalog, reports))
     if not run.dry_run:
-        does.finish(run, targets, now)
+        does.finish(at, catalog, targets, now)
     return reports
 
 
-def _spread(task: MaintainTask[Taken], report: ScopeReport, spread: Run) -> ScopeReport:
-    """The report of a scope that was deferred, after it was done."""
-    return alone(maintain_scope(replace(task, spread=spread))) if report.outcome == "deferred" else report
-
-
-def _refused(run: MaintenanceRun[Taken], targets: Sequence[ScopeTarget]) -> Mapping[Scope, LakewardenError]:
-    """The scopes that are not worked on: their storage is away, or the operation refuses them."""
-    present = Presence.of(targets)
-    away = {target.scope: error for target in targets if (error := present.why_not(target)) is not None}
-    return {**run.does.refused(run, targets), **away}
-
-
-def _noted(run: MaintenanceRun[Taken], targets: Sequence[ScopeTarget], reports: Sequence[ScopeReport]) -> list[ScopeReport]:
+def _noted(
+    warehouse: Warehouse, run: MaintenanceRun[Taken], targets: Sequence[ScopeTarget], reports: Sequence[ScopeReport]
+) -> list[ScopeReport]:
     """The reports; those whose new versions could not be recorded on the floors become failed.
 
     A commit may have followed a freeze, and then its version stays at the old place: so moved scopes are checked afterwards.
     A move that this check misses has seen the record.
     """
-    warehouse, pairs = run.at.warehouse, list(zip(targets, reports, strict=True))
+    pairs = list(zip(targets, reports, strict=True))
     now = warehouse.clock()
     seen = ((target, report, known_of(target, report, now)) for target, report in pairs)
     found = [(report.outcome, FloorNote(target, known)) for target, report, known in seen if known is not None]
@@ -254,59 +236,65 @@ def _noted(run: MaintenanceRun[Taken], targets: Sequence[ScopeTarget], reports: 
     return [unnoted.judged(target, report, now) for target, report in pairs]
 
 
-def maintain_scope(task: MaintainTask[Taken]) -> Steps[ScopeReport]:
-    """The work on one scope, whose errors become its report, as in `fanout.guarded`."""
-    begin_scope(task.target)
+def maintain_scope(
+    task: tuple[ScopeTarget, MaintenanceRun[Taken]],
+    *,
+    clock: CarriedClock,
+    large_bytes: int | None = None,
+    spread: Run | None = None,
+) -> Steps[ScopeReport]:
+    """The work on one scope, whose errors become its report, as in `fanout.guarded`.
+
+    Args:
+        clock: was read for the request.
+        large_bytes: a plan that reads more is deferred, if it can be spread.
+        spread: where it is spread then; work that has it is not sent away.
+    """
+    target, run = task
+    begin_scope(target)
     try:
-        if task.planned is not None:
-            return (yield from _apply(task, task.planned))
-        plan = task.does.plan(task.target, task.options, now=task.clock.moment)
-        return plan.report() if task.dry_run else (yield from _run(task, plan))
+        if (planned := run.lines.get(target.scope)) is not None:
+            return (yield from _apply(target, run, planned, clock))
+        plan = run.does.plan(target, run.options, now=clock.moment)
+        if run.dry_run:
+            return plan.report()
+        if plan.nothing and plan.table is not None:
+            refresh_manifest(target, plan.table, clock())  # the last committer may have died before writing its manifest
+        if spread is not None:
+            plan = plan.spread_over(spread)
+        elif large_bytes is not None and plan.is_larger(large_bytes):
+            return plan.deferred()
+        return (yield from plan.run(job_id=run.job_id, clock=clock, new_id=random_id))
     except Exception as error:  # noqa: BLE001  # as in `guarded`
-        return fault_report(task.target, task.does.operation, error, task.clock())
+        return fault_report(target, run.does.operation, error, clock())
 
 
-def _run(task: MaintainTask[Taken], plan: ScopeWork) -> Steps[ScopeReport]:
-    if plan.nothing and plan.table is not None:
-        refresh_manifest(task.target, plan.table, task.clock())  # the last committer may have died before writing its manifest
-    if task.spread is not None:
-        plan = plan.spread_over(task.spread)
-    elif task.large_bytes is not None and plan.is_larger(task.large_bytes):
-        return plan.deferred()
-    return (yield from plan.run(job_id=task.job_id, clock=task.clock, new_id=random_id))
-
-
-def _apply(task: MaintainTask[Taken], planned: ScopePlan) -> Steps[ScopeReport]:
+def _apply(target: ScopeTarget, run: MaintenanceRun[Taken], planned: ScopePlan, clock: CarriedClock) -> Steps[ScopeReport]:
     """Applies the plan to the scope; where that is already done, reports what was done.
 
     Raises:
         Moved: what the plan depends on has changed; nothing was done.
     """
     try:
-        plan = task.does.replan(task.target, task.options, planned, task.plan_id, now=task.clock.moment)
-        if task.dry_run:
+        plan = run.does.replan(target, run.options, planned, run.plan_id, now=clock.moment)
+        if run.dry_run:
             return plan.report()
-        named = replace(plan, parameters={**plan.parameters, PLAN: task.plan_id})
-        report = yield from named.run(job_id=task.job_id, clock=task.clock, new_id=random_id)
+        named = replace(plan, parameters={**plan.parameters, PLAN: run.plan_id})
+        report = yield from named.run(job_id=run.job_id, clock=clock, new_id=random_id)
         if report.outcome == "skipped":
             raise Moved(f"{report.scope} changed while the plan was applied: {report.reason}; plan again")
     except (Moved, Conflict):  # or another apply of the plan came first
-        before = commit_of(task.target, planned, task.plan_id, task.does.commits)
+        before = commit_of(target, planned, run.plan_id, run.does.commits)
         if before is None:
             raise
-        return _done_before(task, planned, before)
+        return ScopeReport(
+            target.scope,
+            run.does.operation,
+            "done",
+            target.location,
+            reason=f"applied before, in version {before.version}",
+            version=before.version,
+            parameters={**planned.parameters, PLAN: run.plan_id},
+            metrics=dict(planned.metrics),
+        )
     return report
-
-
-def _done_before(task: MaintainTask[Taken], planned: ScopePlan, commit: LogEntry) -> ScopeReport:
-    """The report of a scope that an earlier apply has done."""
-    return ScopeReport(
-        task.target.scope,
-        task.does.operation,
-        "done",
-        task.target.location,
-        reason=f"applied before, in version {commit.version}",
-        version=commit.version,
-        parameters={**planned.parameters, PLAN: task.plan_id},
-        metrics=dict(planned.metrics),
-    )

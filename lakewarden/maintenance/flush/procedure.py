@@ -115,7 +115,7 @@ def _compact_after(at: Workplace, flushed: Sequence[ScopeReport], parameters: di
     return at.as_job(
         "compact",
         parameters,
-        lambda id_: maintain_targets(MaintenanceRun(at, catalog, COMPACT, options, id_), written),
+        lambda id_: maintain_targets(at, catalog, MaintenanceRun(COMPACT, options, id_), written),
         None,
     )
 

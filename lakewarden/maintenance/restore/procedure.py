@@ -41,7 +41,7 @@ class RestoreProcedure(TableMaintenance[RestoreOptions]):
         table, options = _table(catalog, request), request.options_of(RestoreOptions)
         targets = targets_of(at.warehouse, catalog, [str(table.name)], options.user)
         view = at.warehouse.log(table).view([target.scope.user or "" for target in targets])
-        looks = maintain_targets(MaintenanceRun(at, catalog, self, options, "", dry_run=True), targets)
+        looks = maintain_targets(at, catalog, MaintenanceRun(self, options, "", dry_run=True), targets)
         return [_with_log(look, view, discards=options.discard_pending) for look in looks]
 
     def run(self, at: Workplace, catalog: Catalog, request: Request, job_id: str | None = None) -> list[ScopeReport]:
@@ -50,7 +50,7 @@ class RestoreProcedure(TableMaintenance[RestoreOptions]):
         to = {"version": str(options.version)} if options.timestamp is None else {"timestamp": options.timestamp.isoformat()}
 
         def work(id_: str) -> list[ScopeReport]:
-            return TableRewind.of(MaintenanceRun(at, catalog, self, options, id_), table).restored()
+            return TableRewind.of(at, catalog, MaintenanceRun(self, options, id_), table).restored()
 
         return at.as_job("restore", request.scopes | to, work, job_id)
 
@@ -60,8 +60,8 @@ class RestoreProcedure(TableMaintenance[RestoreOptions]):
         if not still.targets:
             return still.refused
         table = find_table(catalog, TableName.parse(plan.request.tables[0]))
-        run = MaintenanceRun(at, catalog, self, plan.request.options_of(RestoreOptions), job_id)
-        return TableRewind.of(run.applying(plan.plan_id, still.lines), table, still.targets).applied() + still.refused
+        run = MaintenanceRun(self, plan.request.options_of(RestoreOptions), job_id).applying(plan.plan_id, still.lines)
+        return TableRewind.of(at, catalog, run, table, still.targets).applied() + still.refused
 
 
 def _table(catalog: Catalog, request: Request) -> Table:
@@ -89,6 +89,8 @@ def _with_log(look: ScopeReport, view: LogView, *, discards: bool) -> ScopeRepor
 class TableRewind:
     """A restore of scopes of one table, with its log as it was read first."""
 
+    at: Workplace
+    catalog: Catalog
     run: MaintenanceRun[RestoreOptions]
     table: Table
     targets: Sequence[ScopeTarget]
@@ -98,27 +100,34 @@ class TableRewind:
     """Those with pending rows."""
 
     @classmethod
-    def of(cls, run: MaintenanceRun[RestoreOptions], table: Table, targets: Sequence[ScopeTarget] | None = None) -> TableRewind:
+    def of(
+        cls,
+        at: Workplace,
+        catalog: Catalog,
+        run: MaintenanceRun[RestoreOptions],
+        table: Table,
+        targets: Sequence[ScopeTarget] | None = None,
+    ) -> TableRewind:
         """Of the scopes that the options name, if not of these.
 
         Raises:
             NotFound, InvalidArgument, Unsupported: the table has no versions, or the user is invalid.
         """
         if targets is None:
-            targets = targets_of(run.at.warehouse, run.catalog, [str(table.name)], run.options.user)
+            targets = targets_of(at.warehouse, catalog, [str(table.name)], run.options.user)
         users = [target.scope.user or "" for target in targets]
-        log = run.at.warehouse.log(table)
+        log = at.warehouse.log(table)
         view = log.view(users)
         waiting = view.pending_of(users)
         hot = frozenset(target.scope for target in targets if (target.scope.user or "") in waiting)
-        return cls(run, table, targets, log, view, hot)
+        return cls(at, catalog, run, table, targets, log, view, hot)
 
     def restored(self) -> list[ScopeReport]:
         """Plans first those with pending rows that are to be flushed: only where the scope can be restored. Pending rows that are
         to be dropped need no look before: the restoring commit drops them."""
         # A look first: a flush that is followed by a refused restore would change a scope for nothing.
         hot = [] if self.run.options.discard_pending else [one for one in self.targets if one.scope in self.waiting]
-        looks = maintain_targets(self.run.looking(), hot)
+        looks = self._maintained(self.run.looking(), hot)
         held = {look.scope: look for look in looks if look.fault is not None}
         made = {report.scope: report for report in self._restored(held)} | held
         return [made[target.scope] for target in self.targets]
@@ -128,18 +137,18 @@ class TableRewind:
         hot = [target for target in self.targets if target.scope in self.waiting]
         late = {target.scope: why for target in hot if (why := self._late(self.run.lines[target.scope])) is not None}
         seen = [target for target in hot if target.scope in late] if self.run.options.discard_pending else hot
-        looks = maintain_targets(self.run.looking(), seen)
+        looks = self._maintained(self.run.looking(), seen)
         held = {look.scope: look for look in looks if look.outcome == "done" or look.fault}
         for target in hot:
             if target.scope in late.keys() - held.keys():
-                held[target.scope] = failed_report(target, "restore", late[target.scope], self.run.at.warehouse.clock())
+                held[target.scope] = failed_report(target, "restore", late[target.scope], self.at.warehouse.clock())
         return [*held.values(), *self._restored(held)]
 
     def _restored(self, held: Collection[Scope]) -> list[ScopeReport]:
         """Restores the scopes but for these."""
         targets = [target for target in self.targets if target.scope not in held]
         reports = self._discard(targets) if self.run.options.discard_pending else self._flush_first(targets)
-        erasures = self.run.at.warehouse.erasures
+        erasures = self.at.warehouse.erasures
         if marks := [erasures.mark(report.scope.user or "") for report in reports if report.outcome == "done"]:
             # Behind the commits, with a position of now: subscribers were shown rows that are not so any more (docs/log.md).
             self.log.note_rewound(marks)
@@ -157,11 +166,11 @@ class TableRewind:
             if (report := faults.get(target.scope, of_the_log)) is not None
         }
         ready = [target for target in targets if target.scope not in failed]
-        return [*failed.values(), *maintain_targets(self.run, ready)]
+        return [*failed.values(), *self._maintained(self.run, ready)]
 
     def _flushed(self, scopes: Collection[Scope]) -> list[ScopeReport]:
-        at, run = self.run.at, self.run
-        job = FlushJob(run.job_id, run.catalog, run.plan_id, {self.view.log_id: self._end})
+        at, run = self.at, self.run
+        job = FlushJob(run.job_id, self.catalog, run.plan_id, {self.view.log_id: self._end})
         return flush_scopes(at.warehouse, at.engine.run, at.engine.flush_large, Only(scopes), job=job)
 
     def _discard(self, targets: Sequence[ScopeTarget]) -> list[ScopeReport]:
@@ -171,11 +180,14 @@ class TableRewind:
         self.log.make_durable(self.view)
         # A plan drops what it has shown, and no row that came since.
         end = self._end if self.run.plan_id else self.view.end
-        reports = maintain_targets(replace(self.run, options=replace(self.run.options, discard_to=end)), targets)
+        reports = self._maintained(replace(self.run, options=replace(self.run.options, discard_to=end)), targets)
         settled = {report.scope.user or "": end for report in reports if report.fault is None}
         if settled:
-            self.log.settle(self.view, settled, keep=self.run.at.warehouse.retention_of(self.table))
+            self.log.settle(self.view, settled, keep=self.at.warehouse.retention_of(self.table))
         return reports
+
+    def _maintained(self, run: MaintenanceRun[RestoreOptions], targets: Sequence[ScopeTarget]) -> list[ScopeReport]:
+        return maintain_targets(self.at, self.catalog, run, targets)
 
     def _late(self, planned: ScopePlan) -> Moved | None:
         """Returns why rows in the log prevent a planned restore; None where the plan has seen them all."""

@@ -17,7 +17,7 @@ from lakewarden.catalog.target import ScopeTarget
 from lakewarden.delta.timeline import VACUUM_END
 from lakewarden.errors import FailedCheck, LakewardenError
 from lakewarden.maintenance.flush.run import forget_expired
-from lakewarden.maintenance.maintain import MaintenanceRun, TableMaintenance
+from lakewarden.maintenance.maintain import TableMaintenance
 from lakewarden.maintenance.plans.rounds import Round
 from lakewarden.maintenance.plans.store import PlanLog
 from lakewarden.maintenance.request import Request
@@ -54,11 +54,11 @@ class VacuumProcedure(TableMaintenance[VacuumOptions]):
     def check(self, options: VacuumOptions, subject: Scope | TableName, schema: TableSchema, retention_hours: float) -> None:
         retention(options, subject, retention_hours)
 
-    def refused(self, run: MaintenanceRun[VacuumOptions], targets: Sequence[ScopeTarget]) -> Mapping[Scope, LakewardenError]:
+    def refused(self, at: Workplace, options: VacuumOptions, targets: Sequence[ScopeTarget]) -> Mapping[Scope, LakewardenError]:
         """Those that failed a check: what a vacuum would delete may be the only good files. One listing for each table."""
-        if run.options.ignore_checks:
+        if options.ignore_checks:
             return {}
-        warehouse, catalog = run.at.warehouse, run.at.warehouse.catalog.read()
+        warehouse, catalog = at.warehouse, at.warehouse.catalog.read()
         failed = {
             name: warehouse.failed_checks.of(find_table(catalog, name).id) for name in {target.scope.table for target in targets}
         }
@@ -69,11 +69,11 @@ class VacuumProcedure(TableMaintenance[VacuumOptions]):
         return {scope: _error(scope, failures) for scope, failures in of_checks if failures}
 
     def completed(
-        self, run: MaintenanceRun[VacuumOptions], targets: Sequence[ScopeTarget], now: datetime
+        self, at: Workplace, catalog: Catalog, options: VacuumOptions, targets: Sequence[ScopeTarget], now: datetime
     ) -> Sequence[VacuumOptions]:
         """With what tags name, readers pin, and hot rows refer to. Versions pinned since `now` are inside the retention."""
-        warehouse, options = run.at.warehouse, run.options
-        tables = {name: find_table(run.catalog, name) for name in {target.scope.table for target in targets}}
+        warehouse = at.warehouse
+        tables = {name: find_table(catalog, name) for name in {target.scope.table for target in targets}}
         tagged = {name: tagged_versions(warehouse.state, table.id) for name, table in tables.items()}
         pinned = {name: pins.pinned_versions(warehouse.state, table.id, now) for name, table in tables.items()}
         hot = {name: hot_files(warehouse.log(table), table) for name, table in tables.items()}
@@ -86,9 +86,9 @@ class VacuumProcedure(TableMaintenance[VacuumOptions]):
             for target in targets
         ]
 
-    def finish(self, run: MaintenanceRun[VacuumOptions], targets: Sequence[ScopeTarget], now: datetime) -> None:
+    def finish(self, at: Workplace, catalog: Catalog, targets: Sequence[ScopeTarget], now: datetime) -> None:
         for name in {target.scope.table for target in targets}:
-            pins.forget_expired(run.at.warehouse.state, find_table(run.catalog, name).id, now)
+            pins.forget_expired(at.warehouse.state, find_table(catalog, name).id, now)
 
     def need(self, warehouse: Warehouse, table: Table, options: VacuumOptions) -> OldRemains:
         return to_vacuum(warehouse, table, options)

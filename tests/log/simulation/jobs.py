@@ -17,7 +17,7 @@ from lakewarden.log.drain import drain
 from lakewarden.maintenance.engine import WorkEngine
 from lakewarden.maintenance.flush.run import FlushJob, flush_scopes
 from lakewarden.maintenance.flush_task import FlushTask
-from lakewarden.maintenance.maintain import MaintainTask, MaintenanceRun
+from lakewarden.maintenance.maintain import MaintenanceRun
 from lakewarden.maintenance.operator import Operator
 from lakewarden.maintenance.restore import RestoreOptions
 from lakewarden.maintenance.restore.procedure import PROCEDURE, TableRewind
@@ -32,6 +32,8 @@ from tests.log.simulation.world import Broken, Unanswered
 
 T = TypeVar("T")
 R = TypeVar("R")
+
+RestoreTask = tuple[ScopeTarget, MaintenanceRun[RestoreOptions]]
 
 
 class Job(Flusher):
@@ -71,19 +73,17 @@ class Job(Flusher):
     def run(self, work: Callable[[T], Steps[R]], items: Sequence[SizedWork[T]]) -> list[R]:
         """A `Run` that does something else than the work: to the world's tables what that does to Delta tables."""
         del work
-        return cast(
-            "list[R]", together(self._done(cast("FlushTask | MaintainTask[RestoreOptions]", item.work)) for item in items)
-        )
+        return cast("list[R]", together(self._done(cast("FlushTask | RestoreTask", item.work)) for item in items))
 
     def flush_large(self, task: FlushTask) -> ScopeReport:
         raise AssertionError(f"{task.target.scope} is small")
 
-    def _done(self, task: FlushTask | MaintainTask[RestoreOptions]) -> Steps[ScopeReport]:
+    def _done(self, task: FlushTask | RestoreTask) -> Steps[ScopeReport]:
         operation: Operation = "flush" if isinstance(task, FlushTask) else "restore"
         try:
             return (yield from self._flushed(task) if isinstance(task, FlushTask) else self._restored(task))
         except LakewardenError as error:
-            return failed_report(task.target, operation, error, system_clock())
+            return failed_report(task.target if isinstance(task, FlushTask) else task[0], operation, error, system_clock())
 
     def _flushed(self, task: FlushTask) -> Steps[ScopeReport]:
         opened: list[Snapshot] = []
@@ -106,20 +106,21 @@ class Job(Flusher):
             return _report(task.target, "flush", before.version + 1, task.end)
         return _report(task.target, "flush", before.version, before.upto, "skipped")
 
-    def _restored(self, task: MaintainTask[RestoreOptions]) -> Steps[ScopeReport]:
-        user, options = str(task.target.scope.user), task.options
+    def _restored(self, task: RestoreTask) -> Steps[ScopeReport]:
+        target, run = task
+        user, options = str(target.scope.user), run.options
         assert options.version is not None
-        snapshot = self.premises.open(task.target)
+        snapshot = self.premises.open(target)
         before = snapshot.opened
         if not 0 <= options.version <= before.version:
             raise NotFound(f"there is no version {options.version}")
-        if task.dry_run:
-            return ScopeReport(task.target.scope, "restore", "planned", task.target.location)
+        if run.dry_run:
+            return ScopeReport(target.scope, "restore", "planned", target.location)
         yield "memory://tables"
         restored = partial(self.house.set_back, user, self.began)
         snapshot.restore(options.version, options.discard_to, restored)
         upto = before.upto if options.discard_to is None else max(options.discard_to, before.upto)
-        return _report(task.target, "restore", before.version + 1, upto)
+        return _report(target, "restore", before.version + 1, upto)
 
 
 class Restorer(Job):
@@ -139,8 +140,8 @@ class Restorer(Job):
         try:
             at = Operator(self.warehouse, cast("WorkEngine", self), JobLog(self.warehouse.state, system_clock, random_id))
             catalog = self.warehouse.catalog.read()
-            run = MaintenanceRun(at, catalog, PROCEDURE, options, "R")
-            reports = TableRewind.of(run, find_table(catalog, TABLE)).restored()
+            run = MaintenanceRun(PROCEDURE, options, "R")
+            reports = TableRewind.of(at, catalog, run, find_table(catalog, TABLE)).restored()
         except (Conflict, StorageUnavailable, Corrupt) as error:
             expect(house, error)
             return

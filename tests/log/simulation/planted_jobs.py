@@ -21,6 +21,7 @@ from lakewarden.maintenance.flush_task import FlushTask
 from lakewarden.maintenance.maintain import MaintenanceRun, maintain_targets
 from lakewarden.maintenance.restore import RestoreOptions
 from lakewarden.maintenance.restore import procedure as restore
+from lakewarden.maintenance.workplace import Workplace
 from lakewarden.tables.floors import UnwrittenFloors
 from lakewarden.tables.presence import Presence
 from lakewarden.tables.warehouse import Warehouse
@@ -103,12 +104,16 @@ def _whatever_is_noted(_: UnwrittenFloors, __: ScopeTarget, report: ScopeReport,
 # --- restoring
 
 
-def _leaves_the_watermark(run: MaintenanceRun[RestoreOptions], targets: Sequence[ScopeTarget]) -> list[ScopeReport]:
-    return maintain_targets(replace(run, options=replace(run.options, discard_to=None)), targets)
+def _leaves_the_watermark(
+    at: Workplace, catalog: Catalog, run: MaintenanceRun[RestoreOptions], targets: Sequence[ScopeTarget]
+) -> list[ScopeReport]:
+    return maintain_targets(at, catalog, replace(run, options=replace(run.options, discard_to=None)), targets)
 
 
-def _discards_though_it_failed(run: MaintenanceRun[RestoreOptions], targets: Sequence[ScopeTarget]) -> list[ScopeReport]:
-    reports = maintain_targets(run, targets)
+def _discards_though_it_failed(
+    at: Workplace, catalog: Catalog, run: MaintenanceRun[RestoreOptions], targets: Sequence[ScopeTarget]
+) -> list[ScopeReport]:
+    reports = maintain_targets(at, catalog, run, targets)
     return reports if run.options.discard_to is None else _sound(reports)
 
 
@@ -116,9 +121,11 @@ def _flushes_anyhow(*args: Any, **rest: Any) -> list[ScopeReport]:
     return _sound(flush_scopes(*args, **rest))
 
 
-def _discards_less(run: MaintenanceRun[RestoreOptions], targets: Sequence[ScopeTarget]) -> list[ScopeReport]:
+def _discards_less(
+    at: Workplace, catalog: Catalog, run: MaintenanceRun[RestoreOptions], targets: Sequence[ScopeTarget]
+) -> list[ScopeReport]:
     upto = None if run.options.discard_to is None else max(NOTHING, run.options.discard_to - (1 << 28))
-    return maintain_targets(replace(run, options=replace(run.options, discard_to=upto)), targets)
+    return maintain_targets(at, catalog, replace(run, options=replace(run.options, discard_to=upto)), targets)
 
 
 JOB_FAULTS = (

@@ -16,7 +16,7 @@ from lakewarden.errors import Conflict, Unsupported
 from lakewarden.maintenance.compact import CompactOptions
 from lakewarden.maintenance.compact.procedure import PROCEDURE as COMPACT
 from lakewarden.maintenance.compact.procedure import plan_compact
-from lakewarden.maintenance.maintain import MaintainTask, maintain_scope
+from lakewarden.maintenance.maintain import MaintenanceRun, maintain_scope
 from lakewarden.storage.steps import alone
 from tests.delta.scopes import APP, PEOPLE, flush, paths, people, rows_of, schema, table_of, target
 from tests.maintenance.steps import (
@@ -219,6 +219,6 @@ def test_a_later_run_mends_the_manifest_that_a_crash_left_behind(tmp_path: Path)
     with pytest.raises(Died):
         compact(scope, reach=dies("after-commit"))
     assert manifest_paths(scope) != paths(scope)
-    task = MaintainTask(ruled(scope), COMPACT, CompactOptions(), dry_run=False, job_id="CO-2", clock=CarriedClock.of(later()))
-    assert alone(maintain_scope(task)).outcome == "skipped"
+    task = (ruled(scope), MaintenanceRun(COMPACT, CompactOptions(), "CO-2"))
+    assert alone(maintain_scope(task, clock=CarriedClock.of(later()))).outcome == "skipped"
     assert manifest_paths(scope) == paths(scope)

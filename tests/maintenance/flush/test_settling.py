@@ -131,8 +131,8 @@ def test_no_scope_is_restored_where_the_log_became_corrupt_since_it_was_read(
 
     catalog = warehouse.catalog.read()
     monkeypatch.setattr(WorkEngine, "run", lambda _engine, work, items: run(work, items))
-    restoring = MaintenanceRun(lake._parts.operator, catalog, PROCEDURE, RestoreOptions(version=0), "RS-1")
-    reports = TableRewind.of(restoring, find_table(catalog, TableName.parse(NOTES))).restored()
+    restoring = MaintenanceRun(PROCEDURE, RestoreOptions(version=0), "RS-1")
+    reports = TableRewind.of(lake._parts.operator, catalog, restoring, find_table(catalog, TableName.parse(NOTES))).restored()
     assert {(report.scope.user, report.operation, report.fault and report.fault.code) for report in reports} == {
         ("ann", "restore", "CORRUPT"),
         ("bob", "restore", "CORRUPT"),
