@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from lakewarden.errors import FailedPrecondition
 from lakewarden.log.once import Resume
 from lakewarden.maintenance.repair.report import RepairReport
 from lakewarden.storage.local import LocalObjects
+from tests.fixtures.patience import PATIENCE
 from tests.ingest.pipelines.test_restored import IN_TASKS, Scene, names, take
 from tests.ingest.pipelines.uploads import ingest, make, rejects, upload
 from tests.maintenance.steps import Died, dies
@@ -102,10 +104,6 @@ def test_a_lost_file_makes_its_pipeline_stop_and_another_go_on(scene: Scene) -> 
 @pytest.mark.parametrize("part", ["_lakewarden", "data"])
 def test_a_repair_that_dies_is_made_again(scene: Scene, monkeypatch: pytest.MonkeyPatch, part: str, number: int) -> None:
     """At its first writes, one after the other."""
-    take(scene, "a")
-    put_back = scene.copy(part)
-    take(scene, "b", "c")
-    put_back()
     left = [number]
 
     def create(self: LocalObjects, key: str, data: bytes) -> None:
@@ -115,6 +113,35 @@ def test_a_repair_that_dies_is_made_again(scene: Scene, monkeypatch: pytest.Monk
         made(self, key, data)
 
     made = LocalObjects.create
+    check_made_again(scene, monkeypatch, part, create)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lacking", ["known", ".lakewarden-floor"])
+def test_a_repair_that_dies_between_two_floors_is_made_again(scene: Scene, monkeypatch: pytest.MonkeyPatch, lacking: str) -> None:
+    """The state's and the storage's are written at once: here the one is there, and the other never is."""
+    written = Event()
+
+    def create(self: LocalObjects, key: str, data: bytes) -> None:
+        floor = key.partition("/")[0]
+        if floor == lacking:
+            assert written.wait(PATIENCE)
+            raise Died(key)
+        made(self, key, data)
+        if floor in ("known", ".lakewarden-floor"):
+            written.set()
+
+    made = LocalObjects.create
+    check_made_again(scene, monkeypatch, "data", create)
+
+
+def check_made_again(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, part: str, create: Callable[[LocalObjects, str, bytes], None]
+) -> None:
+    take(scene, "a")
+    put_back = scene.copy(part)
+    take(scene, "b", "c")
+    put_back()
     monkeypatch.setattr(LocalObjects, "create", create)
     with suppress(Died):
         scene.lake.repair(restored=True)
