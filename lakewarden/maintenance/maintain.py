@@ -171,6 +171,11 @@ class MaintenanceRun(Generic[Taken]):
         """The same, which changes nothing."""
         return replace(self, dry_run=True)
 
+    def task(self, scope: Scope, options: Taken) -> MaintenanceRun[Taken]:
+        """The same for one scope, without the lines of the others: a plan may have thousands."""
+        lines = {scope: self.lines[scope]} if scope in self.lines else {}
+        return replace(self, options=options, lines=lines)
+
 
 def maintain_targets(
     at: Workplace, catalog: Catalog, run: MaintenanceRun[Taken], targets: Sequence[ScopeTarget], spread: Run | None = None
@@ -192,11 +197,8 @@ def maintain_targets(
     away = {target.scope: error for target in targets if (error := present.why_not(target)) is not None}
     refused = {**does.refused(at, run.options, targets), **away}
     there = [target for target in targets if target.scope not in refused]
-    # Each task has its scope's line alone: a plan may have thousands.
-    tasks = [
-        (target, replace(run, options=options, lines={scope: run.lines[scope] for scope in [target.scope] if scope in run.lines}))
-        for target, options in zip(there, does.completed(at, catalog, run.options, there, now), strict=True)
-    ]
+    completed = does.completed(at, catalog, run.options, there, now)
+    tasks = [(target, run.task(target.scope, options)) for target, options in zip(there, completed, strict=True)]
     work = partial(maintain_scope, clock=clock, large_bytes=large)
     done = iter(at.engine.run(work, [SizedWork(task, _SCOPE_COST, task[0].on_disk) for task in tasks]))
     if spread is not None:

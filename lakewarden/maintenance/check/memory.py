@@ -75,8 +75,8 @@ def remember(warehouse: Warehouse, run: Run, operation: Operation, reports: Sequ
     Args:
         rechecks: whether it spends a request for each table to check those again that were broken before and that it changed.
     """
-    told = (one for one in reports if (one.fault and one.fault.code in BROKEN) or (rechecks and one.outcome == "done"))
-    found = grouped(told, lambda report: report.scope.table)
+    relevant = (one for one in reports if (one.fault and one.fault.code in BROKEN) or (rechecks and one.outcome == "done"))
+    found = grouped(relevant, lambda report: report.scope.table)
     if not found:
         return
     catalog = warehouse.catalog.last_read()
