@@ -6,15 +6,16 @@ topic is ever deleted.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from lakewarden.base.faults import Reach, no_faults
-from lakewarden.errors import AlreadyExists, Corrupt, InUse, LakewardenError
+from lakewarden.errors import AlreadyExists, Corrupt, InUse, LakewardenError, StorageUnavailable
 from lakewarden.storage.kafka_topics import (
     Topic,
     TopicReader,
@@ -64,6 +65,8 @@ class Position:
     """Whether that was the table as a whole."""
     part: SnapshotProgress | None = None
     """How far a snapshot as of `seq` is that has more rows than this; None where all of them are in the topic."""
+    partitions: tuple[int, ...] | None = field(default=None, compare=False)
+    """Those of the topic that its transaction sent messages to, as `publish` fills in; None where an earlier release did."""
 
 
 class Publisher:
@@ -72,13 +75,13 @@ class Publisher:
     After an error, open another: it finds out from the topic whether the last transaction was committed.
     """
 
-    def __init__(self, topic: Topic, producer: Producer, position: Position | None, reach: Reach) -> None:
+    def __init__(self, topic: Topic, producer: Producer, reach: Reach) -> None:
         self._topic = topic
         self._producer = producer
         self._reach = reach
         self._open = False
         """Whether a transaction was begun and is not known to be over."""
-        self.position = position
+        self.position: Position | None = None
         """The last that was committed; None where the topic carries no table yet."""
 
     def publish(self, messages: Iterable[Outgoing], position: Position) -> int:
@@ -98,13 +101,32 @@ class Publisher:
             sent = self._send(messages)
             self._reach("publish:sent")
             # In the same transaction as the messages: a crash leaves both or neither, so no message is published twice.
+            position = replace(position, partitions=tuple(sorted(sent)))
             self._produce(name, 0, b"position", msgspec.json.encode(position))
             self._reach("publish:position")
             self._producer.commit_transaction(self._topic.broker.patience)
             self._reach("publish:committed")
         # Only behind the commit's answer; without one, the next publisher reads from the topic which of the two is so.
         self._open, self.position = False, position
-        return sent
+        return sent.total()
+
+    def abort_left(self, partitions: Iterable[int]) -> None:
+        """Aborts what an earlier publisher left open in these partitions and at the position.
+
+        The marker of an abort ends all that this producer's id has open in a partition, and is written where the transaction
+        sent something.
+
+        Raises as `publish`.
+        """
+        with self._topic.broker.reaching(str(self._topic)):
+            self._producer.begin_transaction()
+            self._open = True
+            self._produce(self._topic.position.name, 0, b"aborted", None)
+            for number in partitions:
+                self._produce(self._topic.name, number, b"aborted", None)  # a compacted topic takes none without a key
+            self._producer.flush(self._topic.broker.patience)  # an abort drops what waits to be sent
+            self._producer.abort_transaction(self._topic.broker.patience)
+        self._open = False
 
     def close(self) -> None:
         """Ends what is open, so that no reader waits for it; whether a commit that failed was made stays open."""
@@ -113,12 +135,13 @@ class Publisher:
                 self._producer.abort_transaction(self._topic.broker.patience)
         self._producer.purge()
 
-    def _send(self, messages: Iterable[Outgoing]) -> int:
-        sent = 0
+    def _send(self, messages: Iterable[Outgoing]) -> Counter[int]:
+        """How many messages there were, by their partitions."""
+        sent = Counter[int]()
         try:
             for each in messages:
                 self._produce(self._topic.name, each.partition, each.key, each.value)
-                sent += 1
+                sent[each.partition] += 1
         except LakewardenError:
             self._producer.abort_transaction(self._topic.broker.patience)
             self._open = False
@@ -142,18 +165,82 @@ def publishing(topic: Topic, owner: str, reach: Reach = no_faults) -> Iterator[P
     Raises:
         NotFound: the topic does not exist.
         InUse: the topic carries another table.
+        StorageUnavailable: a transaction of the topic is open, and its outcome is not known.
         StorageUnavailable, StorageRefused: as `Broker.reaching`.
     """
+    with closing(_opened(topic, reach)) as publisher:
+        position = publisher.position = last_position(topic)
+        if position is not None and position.owner != owner:
+            raise InUse(f"{topic} carries another table (its id is {position.owner}): relay this one into a topic of its own")
+        yield publisher
+
+
+def _opened(topic: Topic, reach: Reach) -> Publisher:
+    """A publisher of a topic where no transaction is open.
+
+    A coordinator of Kafka 4 that comes back while a partition has no leader takes the transaction for ended there, and writes no
+    marker (KAFKA-20734). Nobody who reads committed messages sees it then, and our next commit would commit it too: each of its
+    messages would be in the topic twice. Where all of it is left it is aborted, and published again. Where a part of it was
+    ended, nobody can say how.
+
+    Raises:
+        StorageUnavailable: a part was ended, or another producer's transaction is open.
+    """
+    publisher = _begun(topic, reach)
+    left = open_transactions(topic)
+    if left.position and left.partitions == _sent_to(topic):
+        publisher.abort_left(left.partitions)
+        publisher.close()
+        publisher = _begun(topic, reach)  # which waits until the broker has written what the abort means
+        left = open_transactions(topic)
+    if left:
+        raise StorageUnavailable(
+            f"a transaction of {topic} is open, and it is not known how it ends: try again; where it stays so, Kafka lost its"
+            " end: `kafka-transactions.sh find-hanging` shows it and its `abort` ends it; publish the rows as they are now behind"
+            " it with `lakewarden relay TABLE --restart`, since some of its messages may be missing (docs/kafka.md)"
+        )
+    return publisher
+
+
+def _begun(topic: Topic, reach: Reach) -> Publisher:
+    """One that fenced the earlier ones."""
     # By the topic's name: the broker fences whoever had this id before, which leaves one producer for each topic.
     producer = topic.broker.producer({"transactional.id": f"lakewarden/{topic.name}", "enable.idempotence": "true"})
     with topic.broker.reaching(str(topic)):
         producer.init_transactions(topic.broker.patience)
     reach("publish:open")
-    position = last_position(topic)
-    if position is not None and position.owner != owner:
-        raise InUse(f"{topic} carries another table (its id is {position.owner}): relay this one into a topic of its own")
-    with closing(Publisher(topic, producer, position, reach)) as publisher:
-        yield publisher
+    return Publisher(topic, producer, reach)
+
+
+@dataclass(frozen=True)
+class OpenTransactions:
+    """Where a transaction is neither committed nor aborted."""
+
+    partitions: frozenset[int]
+    position: bool
+
+    def __bool__(self) -> bool:
+        return self.position or bool(self.partitions)
+
+
+def open_transactions(topic: Topic) -> OpenTransactions:
+    """Those of a topic and its position. Raises as `Broker.reaching`."""
+    places = [(topic, number) for number in range(partitions_of(topic) or 0)] + [(topic.position, 0)]
+    with reading(topic, "read_uncommitted") as whole, reading(topic) as committed:
+        # in this order: what others append in between belongs to no transaction that is open
+        ends = [whole.of(each).bounds(number).high for each, number in places]
+        opened = [committed.of(each).bounds(number).high < end for (each, number), end in zip(places, ends, strict=True)]
+    return OpenTransactions(frozenset(number for number, is_open in enumerate(opened[:-1]) if is_open), opened[-1])
+
+
+def _sent_to(topic: Topic) -> frozenset[int]:
+    """The partitions of the topic that the transaction sent messages to which wrote the newest position, committed or not."""
+    with reading(topic.position, "read_uncommitted") as reader:
+        data = _last_value(reader)
+    position = None if data is None else _decoded(topic, data)
+    if position is None or position.partitions is None:
+        return frozenset(range(partitions_of(topic) or 0))
+    return frozenset(position.partitions)
 
 
 def last_position(topic: Topic) -> Position | None:
@@ -166,8 +253,13 @@ def last_position(topic: Topic) -> Position | None:
     """
     with reading(topic.position) as reader:
         data = _last_value(reader)
+    return None if data is None else _decoded(topic, data)
+
+
+def _decoded(topic: Topic, data: bytes) -> Position:
+    """Raises Corrupt: it is no position."""
     try:
-        return None if data is None else msgspec.json.decode(data, type=Position)
+        return msgspec.json.decode(data, type=Position)
     except msgspec.DecodeError as error:
         raise Corrupt(f"{topic.position} holds what is not a position: {error}") from error
 

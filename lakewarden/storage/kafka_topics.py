@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from lakewarden.errors import (
     AlreadyExists,
@@ -36,6 +36,16 @@ _PATIENCE_MS = "10000"
 _FENCED = frozenset({"_FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH", "TRANSACTION_COORDINATOR_FENCED"})
 _UNKNOWN = frozenset({"UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION", "UNKNOWN_TOPIC_ID"})
 _AWAY = frozenset({"_TRANSPORT", "_ALL_BROKERS_DOWN", "_TIMED_OUT", "_RESOLVE", "_MSG_TIMED_OUT", "REQUEST_TIMED_OUT"})
+_LEADERLESS = frozenset({"NOT_LEADER_FOR_PARTITION", "LEADER_NOT_AVAILABLE"})
+_BUSY = _LEADERLESS | {
+    "BROKER_NOT_AVAILABLE", "REPLICA_NOT_AVAILABLE", "NETWORK_EXCEPTION", "NOT_CONTROLLER", "NOT_COORDINATOR",
+    "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS", "CONCURRENT_TRANSACTIONS", "NOT_ENOUGH_REPLICAS",
+    "NOT_ENOUGH_REPLICAS_AFTER_APPEND", "OFFSET_NOT_AVAILABLE", "KAFKA_STORAGE_ERROR", "FENCED_LEADER_EPOCH",
+    "UNKNOWN_LEADER_EPOCH",
+}  # fmt: skip
+"""What Kafka's protocol calls retriable (kafka.apache.org/protocol, error codes), where the client's error does not say so."""
+
+Isolation = Literal["read_committed", "read_uncommitted"]
 
 
 @dataclass(frozen=True)
@@ -75,8 +85,8 @@ class Broker:
 
             return Producer({**self._common, **more})
 
-    def consumer(self) -> Consumer:
-        """One that is given its offsets, and sees what was committed."""
+    def consumer(self, isolation: Isolation = "read_committed") -> Consumer:
+        """One that is given its offsets. By default it sees what was committed, and not what an aborted transaction sent."""
         settings = {
             "group.id": "lakewarden",  # the client wants one, and none of its offsets are kept
             **self._common,
@@ -84,8 +94,7 @@ class Broker:
             "enable.auto.commit": "false",
             "enable.partition.eof": "true",
             "fetch.wait.max.ms": "20",  # the end of a partition is reported when a fetch that waits for more returns
-            # Messages of an aborted transaction were never published.
-            "isolation.level": "read_committed",
+            "isolation.level": isolation,
             # An offset that is gone must not be passed over in silence.
             "auto.offset.reset": "error",
         }
@@ -126,7 +135,7 @@ class Broker:
             return AlreadyExists(f"Kafka at {self.servers} has {what} already")
         if name in ("_INVALID_ARG", "INVALID_CONFIG", "TOPIC_EXCEPTION", "_CONFLICT"):
             return InvalidArgument(f"a setting of Kafka for {what} is not valid: {said}")
-        if name in _AWAY or error.retriable() or error.txn_requires_abort():
+        if name in _AWAY or name in _BUSY or error.retriable() or error.txn_requires_abort():
             return StorageUnavailable(f"Kafka at {self.servers} could not be reached for {what}: {said}; try again")
         return StorageRefused(f"Kafka at {self.servers} refused {what}: {said}")
 
@@ -250,6 +259,9 @@ def check_free(topic: Topic) -> None:
 # Reads the committed messages of a topic, by partition and offset.
 
 _AT_ONCE = 10_000
+_LEADER_TRIES = 20
+_LEADER_PAUSE = 0.1
+"""Seconds."""
 
 
 @dataclass(frozen=True)
@@ -287,14 +299,23 @@ class TopicReader:
         self._consumer = consumer
 
     def bounds(self, partition: int) -> OffsetRange:
-        """The committed part. Raises as `Broker.reaching`."""
-        from confluent_kafka import TopicPartition  # an extra
+        """The committed part, or all of it, by the reader's isolation. Raises as `Broker.reaching`."""
+        from confluent_kafka import KafkaException, TopicPartition  # an extra
 
+        place, patience = TopicPartition(self._topic.name, partition), self._topic.broker.patience
         with self._topic.broker.reaching(str(self._topic)):
-            low, high = self._consumer.get_watermark_offsets(
-                TopicPartition(self._topic.name, partition), timeout=self._topic.broker.patience
-            )
-        return OffsetRange(low, high)
+            for _ in range(_LEADER_TRIES):
+                try:
+                    return OffsetRange(*self._consumer.get_watermark_offsets(place, timeout=patience))
+                except KafkaException as error:
+                    if error.args[0].name() not in _LEADERLESS:
+                        raise
+                    self._consumer.poll(_LEADER_PAUSE)  # a topic that was just made has no leader for a moment
+            return OffsetRange(*self._consumer.get_watermark_offsets(place, timeout=patience))
+
+    def of(self, topic: Topic) -> TopicReader:
+        """The same client for another topic of the cluster."""
+        return TopicReader(topic, self._consumer)
 
     def read(self, partition: int, first: int, most: int, upto: int | None = None) -> MessageBatch:
         """Reads from an offset on: up to another, to so many messages, or to what is the end then.
@@ -348,8 +369,8 @@ def _message(received: Received) -> TopicMessage:
 
 
 @contextmanager
-def reading(topic: Topic) -> Iterator[TopicReader]:
-    consumer = topic.broker.consumer()
+def reading(topic: Topic, isolation: Isolation = "read_committed") -> Iterator[TopicReader]:
+    consumer = topic.broker.consumer(isolation)
     try:
         yield TopicReader(topic, consumer)
     finally:

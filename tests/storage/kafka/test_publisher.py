@@ -5,13 +5,24 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Iterator
 
+import msgspec
 import pytest
+from confluent_kafka import Producer
 
-from lakewarden.errors import Ended, InUse, InvalidArgument, NotFound
-from lakewarden.storage.kafka_publisher import Outgoing, Position, last_position, publishing
-from lakewarden.storage.kafka_topics import Broker, Topic, create_position_topic, create_topic
+from lakewarden.errors import Ended, InUse, InvalidArgument, NotFound, StorageUnavailable
+from lakewarden.storage import kafka_publisher
+from lakewarden.storage.kafka_publisher import (
+    OpenTransactions,
+    Outgoing,
+    Position,
+    last_position,
+    open_transactions,
+    publishing,
+)
+from lakewarden.storage.kafka_topics import Broker, Topic, create_position_topic, create_topic, reading
 from tests.fixtures.children import KILLED, exit_status, killed_at
 from tests.fixtures.kafka import KafkaServer, java_words
+from tests.fixtures.patience import PATIENCE
 from tests.storage.kafka.topics import committed, topic_for
 
 _PLACES = ("publish:open", "publish:begun", "publish:sent", "publish:position", "publish:committed")
@@ -58,6 +69,46 @@ def test_a_later_publisher_fences_the_first(topic: Topic) -> None:
             second.publish(_messages(2, 3), Position("t_1", 3))
     assert _values(topic) == [0, 1, 2]
     assert last_position(topic) == Position("t_1", 3)
+
+
+@pytest.mark.parametrize("where", ["topic", "position", "both"])
+def test_a_transaction_that_is_open_is_awaited(topic: Topic, where: str) -> None:
+    """It is no publisher's of this topic, or a broker lost its end: what comes behind it is not told from what it sent."""
+    with publishing(topic, "t_1") as publisher:
+        publisher.publish(_messages(0, 2), Position("t_1", 2))
+    other = Producer({"bootstrap.servers": topic.broker.servers, "transactional.id": f"other-{topic.name}"})
+    other.init_transactions(PATIENCE)
+    other.begin_transaction()
+    if where != "position":
+        other.produce(topic.name, b"7", partition=0)
+    if where != "topic":
+        other.produce(topic.position.name, msgspec.json.encode(Position("t_1", 9, partitions=(0,))), b"position", 0)
+    other.flush(PATIENCE)
+    with pytest.raises(StorageUnavailable, match="find-hanging"), publishing(topic, "t_1"):
+        pass
+    other.abort_transaction(PATIENCE)
+    _publish_next(topic.broker.servers, topic.name, 4)
+    assert _values(topic) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(("left", "whole"), [({0, 1}, True), ({0}, False), ({1}, False), (set(), False)])
+def test_what_a_broker_never_ends_is_aborted_where_all_of_it_is_left(
+    topic: Topic, monkeypatch: pytest.MonkeyPatch, left: set[int], whole: bool
+) -> None:
+    """As the last transaction was of this broker, which is said to have written no marker; a real one: test_killed_broker."""
+    with publishing(topic, "t_1") as publisher:
+        publisher.publish(_messages(0, 2), Position("t_1", 2))
+    said = iter([OpenTransactions(frozenset(left), position=True)])
+    monkeypatch.setattr(kafka_publisher, "open_transactions", lambda each: next(said, None) or open_transactions(each))
+    if whole:
+        with publishing(topic, "t_1") as publisher:
+            publisher.publish(_messages(2, 4), Position("t_1", 4))
+    else:
+        with pytest.raises(StorageUnavailable, match="some of its messages may be missing"), publishing(topic, "t_1"):
+            pass
+    with reading(topic, "read_uncommitted") as reader:
+        assert len(reader.read(0, 0, 10).messages) == (3 if whole else 1), "one that is aborted is among them"
+    assert _values(topic) == list(range(4 if whole else 2))
 
 
 def test_an_error_in_the_messages_publishes_none_of_them(topic: Topic) -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
-from lakewarden.errors import AlreadyExists, InvalidArgument, StorageUnavailable
+from lakewarden.errors import AlreadyExists, InvalidArgument, LakewardenError, StorageRefused, StorageUnavailable
 from lakewarden.storage.kafka_topics import (
     Broker,
     Topic,
@@ -34,6 +35,21 @@ def test_a_topic_is_named_after_its_table() -> None:
 def test_names_that_kafka_does_not_take_are_refused(name: str) -> None:
     with pytest.raises(InvalidArgument, match="topic's name"):
         topic_of("n.t", {**_AT, "topic": name})
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        (KafkaError.NOT_LEADER_FOR_PARTITION, StorageUnavailable),
+        (KafkaError.COORDINATOR_LOAD_IN_PROGRESS, StorageUnavailable),
+        (KafkaError._ALL_BROKERS_DOWN, StorageUnavailable),
+        (KafkaError.TOPIC_AUTHORIZATION_FAILED, StorageRefused),
+        (KafkaError.MSG_SIZE_TOO_LARGE, StorageRefused),
+    ],
+)
+def test_what_kafka_calls_retriable_is_worth_a_retry(code: int, kind: type[LakewardenError]) -> None:
+    with pytest.raises(kind), Broker(_AT).reaching("topic t"):
+        raise KafkaException(KafkaError(code))
 
 
 def test_brokers_have_to_be_named() -> None:
