@@ -102,7 +102,7 @@ test-minio: setup $(MINIO) ## Run the tests of tables and warehouses with each o
 test-fast: .venv/.setup ## Run the tests that need no JVM and no server: a tenth of their examples, two of their parameters; a minute
 	HYPOTHESIS_PROFILE=fast $(call IN_MEMORY,$(MEMORY)) -n 3 --dist worksteal -m "$(NO_SERVERS) and not slow and not night" --sample 2 $(SLOW_ROOMS:%=--ignore=%) $(PYTEST_ARGS)
 
-mutate: .venv/.setup ## Put small faults into copies of the code, one at a time: its tests must see each; under 25 minutes
+mutate: .venv/.setup ## Put small faults into copies of the code, one at a time: its tests must see each; under an hour
 	$(VENV)/python -m tests.mutations $(MUTATE_ARGS)
 
 torture: setup kafka $(MINIO) ## Search for what the tests do not find: many more schedules and examples; an hour

@@ -94,6 +94,7 @@ def test_all_is_there_before_the_sync_but_the_names(lake: Lakehouse, syncs: _Syn
     assert syncs.count == 2, "one for the pack, one for the job"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("operation", "most"),
     [

@@ -170,6 +170,7 @@ def _is_shown(lake: Lakehouse, name: str) -> None:
     assert [one for table in health(lake.warehouse) for one in table.worst if re.search(name, one.reason)]
 
 
+@pytest.mark.slow
 def test_new_columns_take_no_rule_away(lake: Lakehouse) -> None:
     _turn_on(lake, Feature("invariants", column=_INVARIANT))
     lake.sql("ALTER TABLE app.k ADD COLUMN more INT")

@@ -592,6 +592,7 @@ def _is_at(lake: Lakehouse, user: str, place: Path) -> bool:
     return lake.table(NOTES).reader.target(user).uri.startswith(f"{place}/")
 
 
+@pytest.mark.slow
 def test_a_move_takes_later_rows_along_and_is_done_once(lake: Lakehouse, tmp_path: Path) -> None:
     _cold(lake, tmp_path / "cold")
     plan = lake.plan("move", NOTES, to="cold")

@@ -245,6 +245,7 @@ def test_a_literal_is_looked_up_where_it_is_exactly_a_value(kind: str, text: str
     assert exact_value(ColumnType.parse(kind), text, is_string=is_string) == value
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(40))
 @given(
     kind=st.sampled_from(("BIGINT", "TEXT", "UUID", "DATE")),

@@ -115,6 +115,7 @@ def _seen(warehouse: Path) -> dict[str, Any]:
         return {**row, "page": page, "warehouse": "", "findings": [one for one in lake.check() if not one.passed]}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", DAMAGE)
 @pytest.mark.parametrize("objects", _NEEDED)
 def test_what_a_figure_needs_and_cannot_be_read_is_told(broken: Breaks, objects: str, damage: str) -> None:

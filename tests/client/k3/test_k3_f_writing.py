@@ -164,6 +164,7 @@ def test_k3_093_the_strategies_have_k3s_numbers() -> None:
     assert (numbers["NON_KEYED_INSERT"], numbers["NON_KEYED_INSERT_FROM_SELECT"], len(numbers)) == (15, 16, 17)
 
 
+@pytest.mark.slow
 def test_k3_094_a_condition_on_another_column_is_not_keyed(k3: K3, drained: str) -> None:
     for where in ("id = 1 AND user_id = 'u' AND event_type = 'click'", "id = 1 OR event_type = 'x'"):
         assert strategy(run(k3, f"UPDATE {drained} SET payload = '1' WHERE {where}")) == "NON_KEYED_UPDATE"

@@ -57,6 +57,7 @@ def test_k3_102_an_entry_in_full(k3: K3, table: str) -> None:
         json.dumps(entry)
 
 
+@pytest.mark.slow
 def test_k3_103_an_entry_for_each_commit(k3: K3, table: str) -> None:
     versions = [int(entry["version"]) for entry in entries(k3, table)]
     assert versions == list(range(version(k3, table), -1, -1))

@@ -51,6 +51,7 @@ def _widen(lake: Lakehouse) -> None:
     begun(_warehouse(lake), catalog, find_table(catalog, NAME), columns=True)
 
 
+@pytest.mark.slow
 def test_columns_are_there_at_once_and_no_file_is_written(lake: Lakehouse) -> None:
     lake.k3.insert("b", "t", [{"id": 3, "p": "x"}])
     before = sorted(_delta(lake).file_uris())

@@ -67,6 +67,7 @@ def _mutated(data: bytes, chance: random.Random) -> bytes:
     return data[: colon + 1] + chance.choice(words) + data[end:]
 
 
+@pytest.mark.slow
 def test_a_mutated_log_ends_in_an_error_of_ours_or_in_the_right_version(original: Path) -> None:
     chance = random.Random(os.environ.get("LAKEWARDEN_SEED", "38"))
     names = sorted(entry.name for entry in (original / "_delta_log").iterdir() if entry.is_file())

@@ -34,6 +34,7 @@ def leftovers(lake: Lakehouse) -> set[str]:
     return {str(path) for path in home.rglob("*.parquet") if "_delta_log" not in path.parts} - named
 
 
+@pytest.mark.slow
 def test_a_column_that_objects_bring_leaves_no_file_behind(lake: Lakehouse) -> None:
     make(lake)
     upload(lake, {"a.csv": "id\n1\n", "b.csv": "id,x\n2,5\n", "c.csv": "id,x\n3,text\n", "d.csv": "id,y\n4,6\n"})

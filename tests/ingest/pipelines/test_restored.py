@@ -209,6 +209,7 @@ def test_a_table_without_the_hidden_column_stops(tmp_path: Path) -> None:
     scene.lake.close()
 
 
+@pytest.mark.slow
 def test_a_table_without_the_hidden_column_takes_all_again_on_request(tmp_path: Path) -> None:
     scene = Scene(tmp_path)
     make(scene.lake)
@@ -237,6 +238,7 @@ def test_a_new_version_cannot_replace_rows_without_the_hidden_column(tmp_path: P
     scene.lake.close()
 
 
+@pytest.mark.slow
 def test_objects_that_are_named_come_in_their_order_too(tmp_path: Path) -> None:
     """As a sensor names them, some at a time."""
     scene = Scene(tmp_path)
@@ -252,6 +254,7 @@ def test_objects_that_are_named_come_in_their_order_too(tmp_path: Path) -> None:
     scene.lake.close()
 
 
+@pytest.mark.slow
 def test_a_state_from_before_the_first_object(scene: Scene) -> None:
     put_back = scene.copy("_lakewarden")
     take(scene, "a", "b")

@@ -84,6 +84,7 @@ def test_older_rows_have_the_default_of_a_not_null_column_before_and_after_the_f
     assert sorted(outside.to_pylist(), key=lambda row: int(row["id"])) == expected
 
 
+@pytest.mark.slow
 def test_a_row_gets_the_default_that_is_its_own_with_its_next_change(lake: Lakehouse) -> None:
     lake.table(NOTES).write(notes({1: "a", 2: "b"}), user="u")
     lake.flush(NOTES)

@@ -21,6 +21,7 @@ def _opinions(lake: Lakehouse, *, quick: bool = False) -> list[Finding]:
     return [one for one in lake.check(quick=quick) if one.check == SECOND_OPINION]
 
 
+@pytest.mark.slow
 @pytest.mark.both_stores
 def test_what_the_two_readers_read_is_compared(warehouse_uri: str) -> None:
     with Lakehouse.open(warehouse_uri) as lake:

@@ -53,6 +53,7 @@ def small_pages() -> Iterator[None]:
         yield
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(KEYS)
 def test_side_by_side_finds_what_one_walk_finds(keys: list[str]) -> None:

@@ -68,6 +68,7 @@ def _ids(session: SqlSession, table: str) -> list[object]:
     return found.table.column("id").to_pylist()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("table", ["n.u", "n.s", "n.events"])
 def test_a_block_has_one_position_however_many_rows_it_has(lake: Lakehouse, ann: SqlSession, table: str) -> None:
     ann.sql(
@@ -273,6 +274,7 @@ def test_temporary_tables_are_set_back(ann: SqlSession) -> None:
     assert _ids(ann, "n.u") == []
 
 
+@pytest.mark.slow
 def test_large_and_small_writes_meet_in_one_block(ann: SqlSession) -> None:
     """More than a hundred keys are compared by a scan."""
     ann.sql("INSERT INTO n.u SELECT range, 'v' FROM range(150)")

@@ -38,6 +38,7 @@ def engine(request: pytest.FixtureRequest) -> Iterator[QueryEngine]:
         workers.close()
 
 
+@pytest.mark.slow
 def test_a_process_has_one_database_for_all_calls(warehouse_uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
     opened = []
     connect = duckdb.connect

@@ -180,6 +180,7 @@ def test_dynamic_tables_have_it_too(lake: Lakehouse) -> None:
     assert found.table.to_pylist()[0]["delta.enableChangeDataFeed"] is True
 
 
+@pytest.mark.slow
 def test_an_alter_counts_from_the_next_flush(lake: Lakehouse) -> None:
     name = filled(lake)
     uri = str(place_of(lake, name, "ann"))

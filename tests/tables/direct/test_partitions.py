@@ -46,6 +46,7 @@ def texts(table: TableClient) -> dict[int, str]:
     return {row["id"]: row["text"] for row in table.read().to_pylist()}
 
 
+@pytest.mark.slow
 def test_an_overwrite_replaces_the_partitions_that_a_condition_names(sales: TableClient) -> None:
     did = sales.direct.overwrite([rows((5, "new", 2))], within="day >= 2")
     assert (did.rows_deleted, did.rows_inserted) == (2, 1)

@@ -100,6 +100,7 @@ def test_nothing_is_lost_and_nothing_comes_twice(tasks: list[list[list[str | Non
         assert {*kept(lake)} == {unquote(str(path)) for path in live}
 
 
+@pytest.mark.slow
 def test_each_partition_has_one_file_where_each_task_has_rows_of_all(lake: Lakehouse) -> None:
     target = target_of(lake)
     made, rows = written_by(target, [[[f"day {number}" for number in range(50)] * 3]] * 6, 0)

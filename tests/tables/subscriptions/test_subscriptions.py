@@ -61,6 +61,7 @@ def shared(lake: Lakehouse, options: dict[str, str] | None = None) -> TableClien
     return lake.create_table("chat.board", type="SHARED", columns=columns, primary_key=["id"], options=options)
 
 
+@pytest.mark.slow
 def test_a_from_seq_works_for_as_long_as_rows_are_kept_and_then_names_the_oldest(
     lake: Lakehouse, table: TableClient, clock: Clock
 ) -> None:
