@@ -24,9 +24,8 @@ from lakewarden.delta.parquet.schema import read_schema, rows_schema
 from lakewarden.delta.partitions import Partition, divided
 from lakewarden.delta.reading.bounds import may_hold
 from lakewarden.delta.reading.keys import BatchKeys, Keys, Numbers, SomeKeys
-from lakewarden.delta.reading.rows import upserts
+from lakewarden.delta.reading.rows import are_upserts, upserts
 from lakewarden.delta.table import ScopeTable
-from lakewarden.log.record import OP, UPSERT
 from lakewarden.storage.open import open_store
 
 _WHOLE = 1 << 20
@@ -80,11 +79,9 @@ class BatchChanges:
 
     def images(self, parts: Sequence[PartitionChange]) -> pa.Table:
         """How rows change, from the effects on all partitions: with `_change_type`, as Delta's feed has it."""
-        hit = np.concatenate([part.hits for part in parts])
-        known = np.zeros(len(self.upserts), np.bool_)
-        known[hit] = True
-        old = with_type(pa.concat_tables([part.before for part in parts]), _words(self.upserts[hit], PREIMAGE, DELETED))
-        new = with_type(self.coming, _words(known[self.upserts], POSTIMAGE, INSERT))
+        hits = np.concatenate([part.hits for part in parts])
+        old = with_type(pa.concat_tables([part.before for part in parts]), _words(self.upserts[hits], PREIMAGE, DELETED))
+        new = with_type(self.coming, _words(self._hit(parts)[self.upserts], POSTIMAGE, INSERT))
         return pa.concat_tables([old, new.select(old.column_names).cast(old.schema)])
 
     def counted(self, parts: Sequence[PartitionChange]) -> tuple[int, int, int]:
@@ -92,9 +89,16 @@ class BatchChanges:
 
         A row that moves to another partition is a hit in one and added in the other, so it is updated.
         """
-        hit = np.unique(np.concatenate([_NO_NUMBERS, *(part.hits for part in parts)]))
-        updated, added = int(np.count_nonzero(self.upserts[hit])), sum(part.added for part in parts)
-        return added - updated, updated, len(hit) - updated
+        hit, added = self._hit(parts), sum(part.added for part in parts)
+        updated = int(np.count_nonzero(hit & self.upserts))
+        return added - updated, updated, int(np.count_nonzero(hit)) - updated
+
+    def _hit(self, parts: Sequence[PartitionChange]) -> Flags:
+        """Of each key of the batch, whether there was a row with it."""
+        found = np.zeros(len(self.upserts), np.bool_)
+        for part in parts:
+            found[part.hits] = True
+        return found
 
 
 def changes_of(
@@ -132,7 +136,7 @@ def _replacing(
 ) -> BatchChanges:
     """Reads the candidates, each by a call. `every`: replaces all of them, whether they hold a key or not."""
     batch = BatchKeys.of(hot, [] if every or not there else target.schema.partition_by, sum(map(len, there.values())))
-    upserted: Flags = hot.rows.column(OP).to_numpy() == UPSERT
+    upserted = are_upserts(hot.rows)
     added = upserts(hot.rows).select(rows_schema(target.schema).names)
     coming = dict(divided(added, target.schema.partition_by))
 

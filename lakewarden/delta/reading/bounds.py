@@ -114,6 +114,9 @@ def bound_of(name: str, values: pa.ChunkedArray[Any]) -> Bound | None:
     """Where a column may be equal to one of these; None for values without bounds, and for none."""
     if not any(has_kind(values.type) for has_kind in _BOUNDED):
         return None
+    if pa.types.is_integer(values.type) and len(values) > values.null_count == 0:
+        numbers = values.to_numpy()  # as `delta.reading.rows.are_upserts`
+        return Bound(name, int(numbers.min()), int(numbers.max()))
     ends = pc.min_max(values)
     try:
         least, most = ends["min"].as_py(), ends["max"].as_py()

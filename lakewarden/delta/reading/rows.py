@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from lakewarden.base.arrays import flags
 from lakewarden.base.connection import Location
 from lakewarden.base.scope import Scope
 from lakewarden.catalog.model import TableSchema
@@ -187,8 +188,15 @@ def merged_parts(cold: Iterable[pa.Table], hot: pa.Table, primary_key: Sequence[
 
 def upserts(hot: pa.Table) -> pa.Table:
     """Without the tombstones."""
-    kept = pc.equal(hot.column(OP), pa.scalar(UPSERT, pa.int8()))
-    return hot if pc.all(kept).as_py() else hot.filter(kept)
+    kept = are_upserts(hot)
+    return hot if kept.all() else hot.filter(flags(kept))
+
+
+def are_upserts(hot: pa.Table) -> NDArray[np.bool_]:
+    """Of each row, whether it is no tombstone."""
+    # By numpy, which keeps the interpreter's lock: each call of Arrow hands it to another thread that flushes.
+    found: NDArray[np.bool_] = hot.column(OP).to_numpy() == UPSERT
+    return found
 
 
 def matches(rows: pa.Table, keys: pa.Table, primary_key: Sequence[str]) -> Any:
