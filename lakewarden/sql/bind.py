@@ -14,8 +14,8 @@ from lakewarden.catalog.access import TableOf, impersonate, require
 from lakewarden.catalog.changes.engines import require_active
 from lakewarden.catalog.changes.users import role_of
 from lakewarden.catalog.model import Table
+from lakewarden.catalog.session_gate import Door
 from lakewarden.errors import NotFound, PermissionDenied, Unsupported
-from lakewarden.maintenance.admin.session_gate import Door
 from lakewarden.sql.context import Context, Subject
 from lakewarden.sql.dialect import text_of
 from lakewarden.sql.queries.foreign import taken_apart

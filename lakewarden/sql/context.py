@@ -15,8 +15,8 @@ from lakewarden.base.cancellation import Cancellation
 from lakewarden.base.scope import TableName
 from lakewarden.catalog.access import OPERATOR, Principal, TableOf
 from lakewarden.catalog.model import Catalog, Table
+from lakewarden.catalog.session_gate import Door
 from lakewarden.errors import InvalidArgument, NotFound
-from lakewarden.maintenance.admin.session_gate import Door
 from lakewarden.sql.query_engine.engine import Limits, QueryEngine
 from lakewarden.sql.ref import Ref
 from lakewarden.sql.relations import SYSTEM, ViewQuery, view_query

@@ -17,9 +17,9 @@ from lakewarden.base.write_key import begin_statement
 from lakewarden.catalog.access import Principal, parse_role
 from lakewarden.catalog.evolution import anew
 from lakewarden.catalog.model import Catalog, Table
+from lakewarden.catalog.session_gate import Door
 from lakewarden.catalog.state.audit import AuditLog
 from lakewarden.errors import LakewardenError, SchemaChanged
-from lakewarden.maintenance.admin.session_gate import Door
 from lakewarden.sql.bind import BoundStatement, bind, bind_all, execute
 from lakewarden.sql.context import Context, OpenSession, Services, SessionChoices
 from lakewarden.sql.dialect import Value

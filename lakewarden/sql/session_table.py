@@ -11,10 +11,10 @@ import pyarrow as pa
 from lakewarden.base.commit_metadata import Metadata
 from lakewarden.base.scope import TableName
 from lakewarden.catalog.access import RowAct
+from lakewarden.catalog.session_gate import Door
 from lakewarden.delta.reading.history import HistoryEntry
 from lakewarden.errors import Unsupported
 from lakewarden.log.position import Receipt
-from lakewarden.maintenance.admin.session_gate import Door
 from lakewarden.sql.session_block import SessionBlock
 from lakewarden.tables.changes.value import Changes
 from lakewarden.tables.client.client import TableClient, WriteMode

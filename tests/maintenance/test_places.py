@@ -12,9 +12,9 @@ from lakewarden.catalog.access import OPERATOR
 from lakewarden.catalog.changes.users import UserChange
 from lakewarden.catalog.evolution import SetOptions
 from lakewarden.catalog.model import StorageMode, User
+from lakewarden.catalog.session_gate import Door
 from lakewarden.catalog.state.audit import AuditLog
 from lakewarden.errors import InUse
-from lakewarden.maintenance.admin.session_gate import Door
 from lakewarden.maintenance.admin.users import change_user, create_user
 from tests.catalog.build import NOW
 from tests.fixtures.lakes import NOTES, eventual, make_notes, notes, strong

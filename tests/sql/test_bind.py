@@ -10,9 +10,9 @@ import pytest
 from lakewarden import Lakehouse
 from lakewarden.catalog.access import Act, GuardedTable
 from lakewarden.catalog.model import Catalog
+from lakewarden.catalog.session_gate import Door
 from lakewarden.catalog.store import CatalogStore
 from lakewarden.errors import NotFound, PermissionDenied
-from lakewarden.maintenance.admin.session_gate import Door
 from lakewarden.sql.results import AffectedRows, Events, Result, ResultRows
 
 _TABLES = """

@@ -16,9 +16,9 @@ from lakewarden.base.scope import TableName
 from lakewarden.catalog.access import OPERATOR, Act, Principal, TableAct, TableOf
 from lakewarden.catalog.changes.engines import namespace_of, require_active
 from lakewarden.catalog.model import Catalog, Table
+from lakewarden.catalog.session_gate import Door
 from lakewarden.catalog.state.audit import AuditLog
 from lakewarden.errors import InvalidArgument, Unsupported
-from lakewarden.maintenance.admin.session_gate import Door
 from lakewarden.maintenance.open_table import open_table
 from lakewarden.sql.context import Services
 from lakewarden.sql.results import Result

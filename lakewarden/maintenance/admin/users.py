@@ -7,7 +7,7 @@ from dataclasses import replace
 from lakewarden.catalog.changes.users import UserChange, add_user, alter_user, drop_user, find_user
 from lakewarden.catalog.model import User
 from lakewarden.catalog.passwords import REDACTED, check_password, hash_password
-from lakewarden.maintenance.admin.session_gate import Door
+from lakewarden.catalog.session_gate import Door
 from lakewarden.tables.warehouse import Warehouse
 
 

@@ -12,9 +12,9 @@ from lakewarden.catalog.access import OPERATOR, Principal, TableOf
 from lakewarden.catalog.changes.users import UserChange, find_user
 from lakewarden.catalog.model import User
 from lakewarden.catalog.names import Role
+from lakewarden.catalog.session_gate import Door
 from lakewarden.catalog.state.audit import AuditLog
 from lakewarden.errors import InvalidArgument, NotFound, PermissionDenied
-from lakewarden.maintenance.admin.session_gate import Door
 from lakewarden.maintenance.admin.users import change_user, create_user, remove_user
 from tests.catalog.build import NOW
 

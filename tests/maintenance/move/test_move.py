@@ -30,6 +30,7 @@ from lakewarden.catalog.changes.users import UserChange
 from lakewarden.catalog.evolution import SetOptions
 from lakewarden.catalog.model import User
 from lakewarden.catalog.report import ScopeReport
+from lakewarden.catalog.session_gate import Door
 from lakewarden.catalog.state.audit import AuditLog
 from lakewarden.catalog.state.erasures import Erasure
 from lakewarden.catalog.state.job_log import AlreadyActive
@@ -40,7 +41,6 @@ from lakewarden.delta.lifecycle.states import freeze, is_frozen
 from lakewarden.delta.reading import rows
 from lakewarden.delta.table import ScopeTable
 from lakewarden.errors import Conflict, InUse, InvalidArgument, LakewardenError, NotFound, Transient, Unsupported
-from lakewarden.maintenance.admin.session_gate import Door
 from lakewarden.maintenance.admin.users import change_user, create_user
 from lakewarden.maintenance.flush.run import flush_scopes
 from lakewarden.maintenance.flush_task import FlushTask
