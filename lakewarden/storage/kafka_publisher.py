@@ -7,7 +7,7 @@ topic is ever deleted.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -110,7 +110,7 @@ class Publisher:
         self._open, self.position = False, position
         return sent.total()
 
-    def abort_left(self, partitions: Iterable[int]) -> None:
+    def abort_left(self, partitions: Collection[int]) -> None:
         """Aborts what an earlier publisher left open in these partitions and at the position.
 
         The marker of an abort ends all that this producer's id has open in a partition, and is written where the transaction
@@ -121,7 +121,9 @@ class Publisher:
         with self._topic.broker.reaching(str(self._topic)):
             self._producer.begin_transaction()
             self._open = True
-            self._produce(self._topic.position.name, 0, b"aborted", None)
+            # If the broker loses the end of this one too, the newest position has to name the same partitions.
+            same = msgspec.json.encode(Position("", partitions=tuple(partitions)))
+            self._produce(self._topic.position.name, 0, b"position", same)
             for number in partitions:
                 self._produce(self._topic.name, number, b"aborted", None)  # a compacted topic takes none without a key
             self._producer.flush(self._topic.broker.patience)  # an abort drops what waits to be sent

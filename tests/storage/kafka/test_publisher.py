@@ -108,6 +108,9 @@ def test_what_a_broker_never_ends_is_aborted_where_all_of_it_is_left(
             pass
     with reading(topic, "read_uncommitted") as reader:
         assert len(reader.read(0, 0, 10).messages) == (3 if whole else 1), "one that is aborted is among them"
+    with reading(topic.position, "read_uncommitted") as reader:
+        partitions = [msgspec.json.decode(each.value or b"", type=Position).partitions for each in reader.read(0, 0, 10).messages]
+    assert partitions == [(0, 1)] * (3 if whole else 1), "also where the abort itself were left"
     assert _values(topic) == list(range(4 if whole else 2))
 
 
