@@ -15,7 +15,7 @@ def test_the_house_is_within_its_bounds() -> None:
     assert found.shared_names == 0
     assert found.packages <= 60
     assert found.modules <= 660
-    assert found.lines <= 106_417
+    assert found.lines <= 106_422
     assert found.longest_chain <= 40
     assert found.largest_package <= 20
     assert found.longest_module <= 396

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from lakewarden.base.scope import TableName
-from lakewarden.catalog.access import OPERATOR
-from lakewarden.catalog.model import Table
 from lakewarden.catalog.state.job_log import JobLog
 from lakewarden.errors import Conflict, Unsupported
 from lakewarden.maintenance.engine import WorkEngine, silent
 from lakewarden.maintenance.request import new_request
 from lakewarden.tables.client.client import TableClient
 from lakewarden.tables.warehouse import Warehouse
-
-
-def open_table(warehouse: Warehouse, table: Table, author: str = OPERATOR.user) -> TableClient:
-    """The client of one table, by default as the operator's."""
-    return TableClient(warehouse, table, warehouse.log(table), author, flush_pending=flush_pending)
 
 
 def flush_pending(warehouse: Warehouse, table: TableName) -> None:
@@ -37,3 +32,7 @@ def flush_pending(warehouse: Warehouse, table: TableName) -> None:
     for report in reports:
         if report.fault is not None:
             raise Conflict(f"the pending rows of {table} have to be flushed before an overwrite: {report.reason}")
+
+
+open_table = partial(TableClient.of, flush_pending)
+"""The client of one table: `TableClient.of`, with this flush."""

@@ -13,8 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakewarden.base.commit_metadata import Metadata, attaches
+from lakewarden.catalog.access import OPERATOR
 from lakewarden.catalog.evolution import anew
-from lakewarden.catalog.model import OBJECT
+from lakewarden.catalog.model import OBJECT, Table
 from lakewarden.delta.past import AsOf
 from lakewarden.delta.reading.rows import matches
 from lakewarden.errors import InvalidArgument, NotFound, SchemaChanged, Unsupported
@@ -33,7 +34,7 @@ from lakewarden.tables.intake import Revision, TableIntake
 from lakewarden.tables.rows.files import FileRef, Files, RowFile, RowsWithFiles, Upload
 from lakewarden.tables.rows.intake import Renaming, RowParts, Rows, held
 from lakewarden.tables.strong_read import EVERYTHING, ReadSelection
-from lakewarden.tables.warehouse import find_table
+from lakewarden.tables.warehouse import Warehouse, find_table
 
 WriteMode = Literal["upsert", "insert"]
 
@@ -45,6 +46,11 @@ class TableClient(TableVersions):
     """One table of an open warehouse; created by `Lakehouse.table`."""
 
     flush_pending: FlushPending = field(kw_only=True)
+
+    @classmethod
+    def of(cls, flush_pending: FlushPending, warehouse: Warehouse, table: Table, author: str = OPERATOR.user) -> TableClient:
+        """The client of a table that is there, by default as the operator's."""
+        return cls(warehouse, table, warehouse.log(table), author, flush_pending=flush_pending)
 
     @cached_property
     def direct(self) -> DirectWrites:
