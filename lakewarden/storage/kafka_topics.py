@@ -302,16 +302,16 @@ class TopicReader:
         """The committed part, or all of it, by the reader's isolation. Raises as `Broker.reaching`."""
         from confluent_kafka import KafkaException, TopicPartition  # an extra
 
-        place, patience = TopicPartition(self._topic.name, partition), self._topic.broker.patience
+        place, patience, tries = TopicPartition(self._topic.name, partition), self._topic.broker.patience, 0
         with self._topic.broker.reaching(str(self._topic)):
-            for _ in range(_LEADER_TRIES):
+            while True:
                 try:
                     return OffsetRange(*self._consumer.get_watermark_offsets(place, timeout=patience))
                 except KafkaException as error:
-                    if error.args[0].name() not in _LEADERLESS:
+                    tries += 1
+                    if error.args[0].name() not in _LEADERLESS or tries > _LEADER_TRIES:
                         raise
-                    self._consumer.poll(_LEADER_PAUSE)  # a topic that was just made has no leader for a moment
-            return OffsetRange(*self._consumer.get_watermark_offsets(place, timeout=patience))
+                self._consumer.poll(_LEADER_PAUSE)  # a topic that was just made has no leader for a moment
 
     def of(self, topic: Topic) -> TopicReader:
         """The same client for another topic of the cluster."""

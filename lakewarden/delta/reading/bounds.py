@@ -115,7 +115,7 @@ def bound_of(name: str, values: pa.ChunkedArray[Any]) -> Bound | None:
     if not any(has_kind(values.type) for has_kind in _BOUNDED):
         return None
     if pa.types.is_integer(values.type) and len(values) > values.null_count == 0:
-        numbers = values.to_numpy()  # as `delta.reading.rows.are_upserts`
+        numbers = values.to_numpy()  # by numpy, as in `delta.reading.rows.are_upserts`: 6 % of a flush of small scopes
         return Bound(name, int(numbers.min()), int(numbers.max()))
     ends = pc.min_max(values)
     try:
